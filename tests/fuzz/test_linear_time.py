@@ -42,6 +42,11 @@ def keywords(text: str) -> object:
     return expression._TOKEN.findall(text)
 
 
+def foreign_operators(text: str) -> object:
+    """Look for the operators of other languages in a word."""
+    return [form.fullmatch(text) for form, _ in expression._FOREIGN_OPERATORS]
+
+
 def cell(text: str) -> object:
     """Test whether a cell of an export is a number."""
     return pc.match_substring_regex(pa.array([text]), table_files._NUMBER)
@@ -75,6 +80,12 @@ MEASURED: list[tuple[str, int, Callable[[str], object], Callable[[int], str]]] =
     ("quotes", 20_000, keywords, lambda n: '"' + "a" * n),
     ("many quotes", 20_000, keywords, lambda n: '" ' * n),
     ("parentheses", 20_000, keywords, lambda n: "(" * n),
+    ("emoji", 2_000, words.tokenize, lambda n: "\U0001f1e9\U0001f3fb\U000e0067\ufe0f\u20e31\U0001f0a1" * n),
+    ("tags", 20_000, words.tokenize, lambda n: "\U0001f3f4" + "\U000e0067" * n),
+    ("similar words", 20_000, foreign_operators, lambda n: "a~1" * n + "x"),
+    ("weights", 20_000, foreign_operators, lambda n: "a^" + "1" * n + "x"),
+    ("fields", 20_000, foreign_operators, lambda n: "a" * n + ":"),
+    ("letters", 20_000, foreign_operators, lambda n: "*" * n),
     ("operators", 20_000, operators, lambda n: "ANDOR" * n),
     ("blanks of a page", 20_000, answer_section._SPACES.split, lambda n: " " * n + "x"),
     ("path of a page", 2_000, data_docs.PAGE.fullmatch, lambda n: "a/" * n + "a" * n + ".htm"),
@@ -112,7 +123,7 @@ def test_a_short_run_is_read_once() -> None:
 LOOKED_AT = {
     # A stranger's text meets these; they are in MEASURED, or Arrow runs them, whose automata do not backtrack.
     "input/raw_values.py", "input/parse_times.py", "input/request_fields.py", "queries/text/words.py",
-    "queries/text/expression.py", "queries/decode_json.py",
+    "queries/text/expression.py", "queries/text/tokenizer.py", "queries/decode_json.py",
     "reports/pages/answer_section.py", "tables/table_files.py",
     "pipeline/upkeep/row_changes.py", "base/texts.py", "queries/kinds/topk.py", "tables/ledgers.py",
     # A duration, a whole number and a number of objects have one start and at most 26 characters.

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import regex
+
 EARTH_RADIUS_M = 6_371_008.8
 PINNED = Path(__file__).parents[2] / "pststream" / "queries" / "text" / "unicode-14.0.0.json"
 HAS_PINNED = PINNED.stem == f"unicode-{unicodedata.unidata_version}"
@@ -16,19 +18,80 @@ HAS_PINNED = PINNED.stem == f"unicode-{unicodedata.unidata_version}"
 Tree = tuple[str, Any]
 
 
+WITHOUT_BLANKS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\u30fc\u3031-\u3035]"
+PRESENTATION = ("\ufe0e", "\ufe0f")
+
+
 def words(text: str) -> list[str]:
     """Split a text into words, character by character."""
     words_of_text: list[str] = []
-    current = ""
-    if not HAS_PINNED:
-        text = "".join(character if character in pinned("assigned") else " " for character in text)
-    for character in unicodedata.normalize("NFKC", text).casefold():
-        if is_in_word(character):
+    plain, at = "", 0
+    while at < len(text):
+        word, size = emoji_at(text, at)
+        if size:
+            words_of_text += [*words_without_emoji(plain), word]
+            plain, at = "", at + size
+        else:
+            plain, at = plain + text[at], at + 1
+    return words_of_text + words_without_emoji(plain)
+
+
+def emoji_at(text: str, at: int) -> tuple[str, int]:
+    """Return the word of the emoji that begins here, and its number of characters; 0 if none does."""
+    first, end = text[at], at + 1
+    follower = text[end : end + 1]
+    if is_letter_of_flag(first) and follower and is_letter_of_flag(follower):
+        return first + follower, 2
+    if follower in PRESENTATION:
+        end += 1
+        follower = text[end : end + 1]
+    if follower == "\u20e3" and first in "0123456789#*＃＊":
+        return {"#": "＃", "*": "＊"}.get(first, first) + follower, end + 1 - at
+    if first.isascii() or first in "©®™" or not has("Emoji", first):
+        return "", 0
+    tags = regex.match("[\U000e0020-\U000e007e]+\U000e007f", text[end:])
+    if tags:
+        return first + tags[0], end + len(tags[0]) - at
+    return first, end + (follower != "" and has("Emoji_Modifier", follower)) - at
+
+
+def is_letter_of_flag(character: str) -> bool:
+    """Whether two such characters are a flag."""
+    return has("Regional_Indicator", character)
+
+
+@cache
+def has(name: str, character: str) -> bool:
+    """Whether a character has a property of Unicode."""
+    return regex.match(rf"\p{{{name}}}", character) is not None
+
+
+def words_without_emoji(text: str) -> list[str]:
+    """Split a text without emoji into words, character by character."""
+    kept = ""
+    for character in text:
+        if character in "\u200b©®™℠":
+            kept += " "
+        elif not has("Default_Ignorable_Code_Point", character):
+            kept += character if HAS_PINNED or character in pinned("assigned") else " "
+    folded = unicodedata.normalize("NFKC", kept).casefold().replace("i\u0307", "i")
+    runs = "".join(character if is_in_word(character) else " " for character in folded).split(" ")
+    words_of_text: list[str] = []
+    for run in runs:
+        current, ended = "", False
+        for character in run:
+            stands_alone = regex.match(WITHOUT_BLANKS, character) is not None and not is_mark(character)
+            if stands_alone or (ended and not is_mark(character)):
+                words_of_text.append(current)
+                current, ended = "", stands_alone
             current += character
-        elif current:
-            words_of_text.append(current)
-            current = ""
-    return [*words_of_text, current] if current else words_of_text
+        words_of_text.append(current)
+    return [word for word in words_of_text if not all(map(is_mark, word))]
+
+
+def is_mark(character: str) -> bool:
+    """Whether a character is a combining mark in the pinned version of Unicode."""
+    return unicodedata.category(character)[0] == "M" if HAS_PINNED else character in pinned("mark")
 
 
 def is_in_word(character: str) -> bool:

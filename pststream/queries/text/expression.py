@@ -4,7 +4,8 @@
     conjunction = part { ["AND"] part }
     part = word | quoted words | "(" expression ")"
 
-Adjacent words mean AND; AND binds more tightly than OR. A word that the tokenizer splits in two means both words.
+Adjacent words mean AND; AND binds more tightly than OR. A word that the tokenizer splits in two means both words. What
+other languages take for an operator (`-decaf`, `coff*`, `text:coffee`) is an error, and no word.
 
 An expression is first converted to a shape, in which numbers replace its distinct words. Few shapes are in use, so the
 clauses of a shape are cached. The parser works by operator precedence, with stacks of its own, so that nesting is
@@ -164,7 +165,8 @@ class _Parser:
         if not self._shape:
             return ShapeError("there is no word", 0, _STARTS_PART)
         after = f" after {self._shape[at - 1]}" if at > 0 else ""
-        hint = f'; as a word it is written "{token}" in quotes' if token in OPERATORS else ""
+        operator = next((one for one in (token, self._shape[at - 1]) if one in OPERATORS), "")
+        hint = f'; as a word it is written "{operator}" in quotes' if operator else ""
         return ShapeError(f"found {token}{after}", at, _STARTS_PART + hint)
 
 
@@ -173,7 +175,24 @@ MAX_CLAUSES = 64
 MAX_TERMS = 512
 MAX_WORDS = 1_000
 
-_TOKEN = re.compile(r"""[()]|"[^"]*"?|[^\s()"]+""")
+_QUOTES = {'"': '"', "“": "“”", "”": "“”", "„": "“”", "‟": "“”", "«": "»", "»": "«", "＂": "＂"}
+"""The signs that close each opening quote."""
+
+_QUOTED = "|".join(f"{opens}[^{closes}]*[{closes}]?" for opens, closes in _QUOTES.items())
+_TOKEN = re.compile(rf"[()（）]|{_QUOTED}|[^\s()（）{''.join(_QUOTES)}]+")
+_PARENTHESES = {"（": "(", "）": ")"}
+
+_FOREIGN_OPERATORS = (
+    (re.compile(r"NOT"), "NOT is not possible"),
+    (re.compile(r"[-!‐‑‒–—−]+\w.*"), "a leading sign does not exclude words"),
+    (re.compile(r"\++[^\W\d].*"), "a leading + has no meaning, all words joined by AND are required"),
+    (re.compile(r".*\w\*.*|\*\w.*"), "* does not stand for letters, words are found as a whole"),
+    (re.compile(r".*[^~]~\d*(\.\d+)?"), "~ does not find similar words"),
+    (re.compile(r".*\w\^\d+(\.\d+)?"), "^ gives no word more weight"),
+    (re.compile(r".*(\|\||&&|\w\|\w).*"), "operators are written AND and OR"),
+    (re.compile(r"[^\W\d]+:[^\W\d].*"), "words are not searched in a named field"),
+)
+"""Tokens that other languages of expressions read as an operator, and what they do not mean here."""
 
 
 class ExpressionError(UsageError):
@@ -234,8 +253,8 @@ def _read(expression: str, max_words: int) -> tuple[Shape, list[str]]:
     shape: list[str | tuple[int, ...]] = []
     count = 0
     for at, text in enumerate(_TOKEN.findall(expression)):
-        if text in SYMBOLS:
-            shape.append(text)
+        if (symbol := _PARENTHESES.get(text, text)) in SYMBOLS:
+            shape.append(symbol)
             continue
         words = _words(text, at)
         count += len(words)
@@ -254,13 +273,20 @@ def _check_levels(shape: Shape, max_levels: int) -> None:
 
 
 def _words(text: str, at: int) -> list[str]:
-    if text[0] == '"' and (len(text) == 1 or text[-1] != '"'):
-        raise ShapeError("the quote that opens here is never closed", at, 'a closing "')
+    closes = _QUOTES.get(text[0])
+    if closes and (len(text) == 1 or text[-1] not in closes):
+        raise ShapeError("the quote that opens here is never closed", at, f"a closing {closes[-1]}")
+    foreign = next((advice for form, advice in _FOREIGN_OPERATORS if form.fullmatch(text)), None)
+    if foreign and not closes:
+        raise ShapeError(f"{_shown(text)}: {foreign}", at, "a word; in quotes these signs mean nothing")
     words = tokenize(text)
     if not words:
-        shown = text if len(text) <= 40 else text[:39] + "…"
-        raise ShapeError(f"{shown} has no letter and no digit", at, "a word")
+        raise ShapeError(f"{_shown(text)} has no letter and no digit", at, "a word")
     return words
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 40 else text[:39] + "…"
 
 
 def _position(expression: str, token: int) -> int:

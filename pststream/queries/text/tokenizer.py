@@ -36,17 +36,19 @@ from pststream.kernels.parsing.texts import (
     replace_characters,
 )
 from pststream.queries.text.expression import MAX_CLAUSES, MAX_TERMS, Shape, ShapeError, clauses_of_shape
-from pststream.queries.text.words import tokenize
+from pststream.queries.text.words import is_ignorable, tokenize
 
 _TABLE = np.zeros((CODE_POINTS, ENTRY_BYTES), np.uint8)
 _HANGUL_LETTERS = range(0x1100, 0x1200)
+_PARTS_OF_EMOJI = (range(0x1F1E6, 0x1F200), range(0x1F3FB, 0x1F400), range(0xE0020, 0xE0080))
+"""Letters of flags, skin tones and tags."""
 
 
 def fold_characters(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """Return texts with the words of `tokenize`, and whether each text is done: bool[n]; a text that is not is empty.
 
-    Normalization (NFKC) joins or sorts characters only if one of them is a mark or a vowel or final of Hangul. In all
-    other texts it replaces each character by itself, and so do case folding and the choice of the characters of words.
+    Normalization (NFKC) joins or sorts characters only if one of them is a mark or a vowel or final of Hangul; emoji
+    have parts that stand for nothing alone. In all other texts each character is replaced by itself.
     The bytes that replace a character are kept in a table, which `tokenize` fills when a character first occurs.
 
     `texts` is string or large_string without nulls. The words may have letters of ASCII in upper case, and any
@@ -73,12 +75,18 @@ def _fill(code: int) -> None:
 
 def _fold(character: str) -> bytes:
     """The words of the character as UTF-8, between spaces where it begins or ends with a separator."""
+    if not tokenize(character):
+        return b" " if len(tokenize(f"a{character}a")) > 1 else b""
     before, after = (tokenize(text)[index] == "a" for text, index in (("a" + character, 0), (character + "a", -1)))
     return (" " * before + " ".join(tokenize(character)) + " " * after).encode()
 
 
 def _is_alone(character: str) -> bool:
     """Whether the character, normalized, neither joins its neighbours nor is sorted among them."""
+    if any(ord(character) in part for part in _PARTS_OF_EMOJI):
+        return False
+    if is_ignorable(ord(character)):
+        return True
     parts = character + unicodedata.normalize("NFKC", character)
     return not any(
         unicodedata.combining(one) or unicodedata.category(one)[0] == "M" or ord(one) in _HANGUL_LETTERS
@@ -136,16 +144,21 @@ def normalized_texts(texts: pa.Array) -> pa.Array:
 LONGEST = 4_096
 """Bytes of an expression that is read here. So a distinct shape, which is cached, is short too."""
 
+_MAYBE_OPERATOR = r"[-!+*~^|&:]|NOT"
+"""In each expression that has what other languages take for an operator."""
+
 _SYMBOLS = {OPEN: "(", CLOSE: ")", AND: "AND", OR: "OR"}
 
 
 def parse_expressions(texts: pa.Array, max_words: int, max_pairs: int) -> tuple[pa.ListArray, np.ndarray]:
     """Return the clauses of each text (list<list<int64>>, as `parse_keywords` orders them), and bool[n]: whether it
-    was parsed. The clauses of other texts are empty: they are not ASCII, have quotes, are long or not valid.
+    was parsed. The clauses of other texts are empty: they are not ASCII, have quotes or signs that other languages take
+    for operators, are long or not valid.
 
     `texts` is string; null counts as empty, which is not valid. No more than MOST_TOKENS parentheses are open.
     """
     texts = pc.fill_null(texts, "")
+    texts = pc.if_else(pc.match_substring_regex(texts, _MAYBE_OPERATOR), "", texts)
     sizes = pc.binary_length(texts)
     if (pc.max(sizes).as_py() or 0) > LONGEST:
         texts = pc.if_else(pc.less_equal(sizes, LONGEST), texts, "")

@@ -10,7 +10,7 @@ from pststream.queries.text.expression import ExpressionError, parse_keywords
 from tests.fuzz.cases import examples
 from tests.oracles import text as slow
 
-WORDS = ["tea", "milk", "and", "or", "東京", "straße"]
+WORDS = ["tea", "milk", "and", "or", "кафе", "straße"]
 TREES = st.recursive(
     st.sampled_from(WORDS).map(lambda word: ("word", word)),
     lambda tree: st.tuples(st.sampled_from(["and", "or"]), st.lists(tree, min_size=1, max_size=3)),
@@ -60,9 +60,13 @@ def test_clauses_are_equivalent_to_the_tree_minimal_and_sorted(tree: slow.Tree, 
         ("tea AND (tea OR milk)", [["tea"]]),
         ("a(b)c", [["a"], ["b"], ["c"]]),
         ('a"b"', [["a"], ["b"]]),
-        ("NOT tea", [["not"], ["tea"]]),
+        ('"NOT" tea not', [["not"], ["tea"]]),
+        ("“green tea” «oat» „x“ ＂y＂", [["green"], ["oat"], ["tea"], ["x"], ["y"]]),
+        ('"-tea" "te*" "text:tea"', [["te"], ["tea"], ["text"]]),
+        ("（茶 OR tea） milk", [["milk"], ["tea", "茶"]]),
+        ("AT&T C++ f-16 12:30 https://a.b +1 ~x", [[w] for w in "1 12 16 30 a at b c f https t x".split()]),
         ("ANDROID", [["android"]]),
-        ("\u00a0東京\u3000OR\tкафе\n", [["кафе", "東京"]]),
+        ("\u00a0東\u3000OR\tкафе\n", [["кафе", "東"]]),
     ],
 )
 def test_clauses_of_named_cases(expression: str, clauses: list[list[str]]) -> None:
@@ -85,6 +89,21 @@ def test_clauses_of_named_cases(expression: str, clauses: list[list[str]]) -> No
         ('tea ""', 5, "no letter", "a word"),
         ('tea "milk', 5, "never closed", 'closing "'),
         ('tea"', 4, "never closed", 'closing "'),
+        ("tea “milk", 5, "never closed", "closing ”"),
+        ("Eugene, OR", 11, "the end after OR", '"OR" in quotes'),
+        ("coffee NOT decaf", 8, "NOT is not possible", "quotes"),
+        ("coffee -decaf", 8, "does not exclude", "quotes"),
+        ("coffee –decaf", 8, "does not exclude", "quotes"),
+        ("!decaf", 1, "does not exclude", "quotes"),
+        ("+coffee", 1, "all words joined by AND are required", "quotes"),
+        ("tea coff*", 5, "found as a whole", "quotes"),
+        ("*fee", 1, "found as a whole", "quotes"),
+        ("co*ee", 1, "found as a whole", "quotes"),
+        ("coffee~2", 1, "similar", "quotes"),
+        ("coffee~", 1, "similar", "quotes"),
+        ("coffee^2.5", 1, "weight", "quotes"),
+        ("text:coffee", 1, "named field", "quotes"),
+        ("tea||milk", 1, "AND and OR", "quotes"),
     ],
 )
 def test_errors_give_position_and_expectation(expression: str, position: int, reason: str, expected: str) -> None:
