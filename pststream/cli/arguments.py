@@ -248,6 +248,9 @@ def _add_flow(commands: Any) -> None:
         metavar="REASON",
         help="instead of files: objects that were rejected for this reason (" + ", ".join(RETRIABLE) + "), each once",
     )
+    ingest.add_argument(
+        "--again", action="store_true", help="read the files even if they were read before; ids may be duplicates then"
+    )
     _add_reader_options(ingest)
     _add_owner(ingest, "for `requests`: their owner (default: nobody)")
     _add_strict(ingest)

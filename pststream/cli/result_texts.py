@@ -7,6 +7,9 @@ from pststream.base.texts import byte_size, counted, counted_matches, duration, 
 from pststream.plans.imbalance import imbalance_text, read_imbalance
 from pststream.plans.plan_rows import describe_choice
 
+MAX_SHOWN_RAW = 80
+"""Characters of a rejected value in the result of `ingest`."""
+
 
 def describe_ingest(kind: str, document: dict[str, Any]) -> str:
     """Describe an ingest of `kind`: counts, then quarantined and pending files."""
@@ -17,6 +20,12 @@ def describe_ingest(kind: str, document: dict[str, Any]) -> str:
     if document["rejected"]:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in document["rejects_by_reason"].items())
         text += f", {document['rejected']:,} rejected: {reasons}\n  see: pststream rejects"
+    for file in document["mostly_rejected"]:
+        text += "\n  " + escape_controls(_describe_mostly_rejected(file))
+        for row in file["examples"]:
+            raw = "" if row["raw"] is None else f"  {row['raw'][:MAX_SHOWN_RAW]}"
+            field = f" {row['field']}:" if row["field"] else ""
+            text += "\n    " + escape_controls(f"row {row['row']}:{field} {row['reason']}: {row['detail']}{raw}")
     for hold in document["quarantined"]:
         line = f"quarantined as {hold['hold_id']}: {hold['path']}: {'; '.join(hold['reasons'])}"
         text += "\n  " + escape_controls(line)
@@ -28,6 +37,18 @@ def describe_ingest(kind: str, document: dict[str, Any]) -> str:
         first = document["pending"][0]
         oldest = escape_controls(f"{first['path']}: {first['reason']}")
         text += f"\n  {counted(document['files_pending'], 'file')} pending, the oldest: {oldest}"
+    return text
+
+
+def _describe_mostly_rejected(file: dict[str, Any]) -> str:
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in file["reasons"].items())
+    text = f"{file['path']}: {file['rejected']:,} of {file['rejected'] + file['accepted']:,} rows rejected: {reasons}"
+    if "late" in file["reasons"]:
+        text += f"; watermark {file['watermark']}, lateness_seconds = {file['lateness_seconds']}"
+    if "future" in file["reasons"]:
+        text += f"; max_ahead_seconds = {file['max_ahead_seconds']}"
+    if "duplicate" in file["reasons"]:
+        text += "; to read ids again, first withdraw the file: pststream withdraw --file PATH"
     return text
 
 

@@ -66,10 +66,18 @@ def ingest_command(context: CommandContext, arguments: Any) -> CommandResult:
         refuse_options("ingest objects", {"--owner": arguments.owner})
     options, owner = reader_options(context, arguments), arguments.owner or ""
     document = ingest(
-        context.home, context.settings, arguments.kind, arguments.paths, options, context.progress, owner=owner
+        context.home,
+        context.settings,
+        arguments.kind,
+        arguments.paths,
+        options,
+        context.progress,
+        owner=owner,
+        again=arguments.again,
     )
     text = result_texts.describe_ingest(arguments.kind, document)
-    return CommandResult(document, text, _strict(arguments, [document]))
+    code = DONE_WITH_REJECTS if document["mostly_rejected"] else _strict(arguments, [document])
+    return CommandResult(document, text, code)
 
 
 def _retry_rejects(context: CommandContext, arguments: Any) -> CommandResult:
@@ -80,6 +88,7 @@ def _retry_rejects(context: CommandContext, arguments: Any) -> CommandResult:
         example = "pststream ingest objects --retry-rejects late"
         raise UsageError("--retry-rejects is for objects, without files", example)
     options = {"--format": arguments.format, "--column": arguments.column, "--constant": arguments.constant}
+    options["--again"] = arguments.again
     refuse_options("ingest --retry-rejects", options)
     document = retry_rejects(context.home, context.settings, arguments.retry_rejects, context.progress)
     text = f"{counted(document['retried'], 'reject')} retried\n{result_texts.describe_ingest('objects', document)}"
@@ -132,7 +141,7 @@ def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
     sources: dict[str, str] = {}
     for text in texts:
         field, equals, value = text.partition("=")
-        if not equals or not value:
+        if not equals or not (value or (option, field) == ("--constant", "text")):
             raise UsageError(f"{option} {text}: not FIELD=VALUE", hint)
         if field not in fields:
             raise UsageError(f"{option} {text}: field {field!r} is unknown", hint)

@@ -57,7 +57,9 @@ def _raw_text(raw: pa.Array, at: int) -> str | None:
 
 OBJECT_FIELDS = ("object_id", "ts", "lon", "lat", "text")
 ROW = "@row"
-"""As the column of object_id: ids are `<file name>:<row>`."""
+"""As the column of object_id: ids are `<file name>:<start of the content's hash>:<row>`."""
+
+HASH_CHARACTERS = 12
 
 OBJECTS = pa.schema(
     [
@@ -77,6 +79,7 @@ class ObjectOptions:
     columns     the file's columns of a field, several joined by spaces; by default the column with the field's name
     constants   the value of a field in all rows, or, if `columns` names the field too, in rows where it is blank
     timezone    IANA name of the zone of times without one
+    sha256      of the file, for ids of ROW: a later file of the same name has others
 
     Raises UsageError for options that contradict each other, SettingError for an unknown zone.
     """
@@ -84,6 +87,7 @@ class ObjectOptions:
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     constants: Mapping[str, str] = field(default_factory=dict)
     timezone: str = "UTC"
+    sha256: str = ""
     max_text_bytes: int = 1_048_576
     max_id_bytes: int = sys.maxsize
 
@@ -181,7 +185,7 @@ def parse_object_ids(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaul
     """Return the ids of the rows (string; null: it has none), and mark the rows whose id is faulty."""
     if list(options.columns.get("object_id", ())) == [ROW]:
         rows = pc.cast(pa.array(chunk.rows), pa.string())
-        return pc.binary_join_element_wise(Path(chunk.file).name, rows, ":")
+        return pc.binary_join_element_wise(Path(chunk.file).name, options.sha256[:HASH_CHARACTERS], rows, ":")
     raw = _raw(chunk, options, faults, "object_id")
     plain = _plain_or_fault(raw, faults, "object_id")
     ids = to_texts(raw) if plain else pa.nulls(len(raw), pa.string())

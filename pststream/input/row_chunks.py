@@ -203,7 +203,7 @@ def _remedy(fields: Iterable[str]) -> str:
     if constants:
         lines.append(f"or give the same value for all rows: --constant {constants[0]}=VALUE")
     if "object_id" in wanting:
-        lines.append("if the file has no id: --column object_id=@row makes ids <file name>:<row>")
+        lines.append("if the file has no id: --column object_id=@row makes ids of file and row")
     return "\n  ".join(lines)
 
 

@@ -48,13 +48,17 @@ def read_entries(home: Home) -> list[dict[str, Any]]:
 
 
 def judged_files(home: Home, hashes: Collection[str]) -> list[dict[str, Any]]:
-    """Return kind, sha256, path and options of those files with these hashes that were quarantined, and are not to be
-    checked again.
+    """Return kind, sha256, path, options and is_discarded of those files with these hashes that were quarantined, and
+    are not to be checked again where they landed.
     """
     columns = ["hold_id", "kind", "sha256", "path", "options", "copy", "status"]
     rows = read_table(home.table(names.QUARANTINE), columns, _of(hashes)).to_pylist()
-    again = {row["hold_id"] for row in rows if row["status"] == DISCARDED and row["copy"] is None}
-    return [row for row in rows if row["hold_id"] not in again]
+    discarded = {row["hold_id"]: row["copy"] for row in rows if row["status"] == DISCARDED}
+    return [
+        row | {"is_discarded": row["hold_id"] in discarded}
+        for row in rows
+        if discarded.get(row["hold_id"], "") is not None
+    ]
 
 
 def _of(hashes: Collection[str]) -> pds.Expression:

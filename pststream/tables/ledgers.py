@@ -316,7 +316,8 @@ def read_latest(
 
 
 def read_known_files(home: AnyHome, hashes: Collection[str]) -> list[dict[str, Any]]:
-    """Return kind, sha256, path and options of those files of the log, done or started, that have one of these hashes.
+    """Return kind, sha256, path, options, file_seq and accepted (rows; null while it is started) of those files of the
+    log that have one of these hashes.
 
     A file that is done is returned twice.
     """
@@ -324,7 +325,7 @@ def read_known_files(home: AnyHome, hashes: Collection[str]) -> list[dict[str, A
         return []
     wanted = pds.field("sha256").isin(pa.array(hashes, pa.string()))
     rows: list[dict[str, Any]] = read_table(
-        home.table(names.FILES), ["kind", "sha256", "path", "options"], wanted
+        home.table(names.FILES), ["kind", "sha256", "path", "options", "file_seq", "accepted"], wanted
     ).to_pylist()
     return rows
 

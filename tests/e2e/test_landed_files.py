@@ -90,6 +90,48 @@ def test_a_changed_setting_reads_no_landed_file_again_but_other_options_of_a_com
     assert home.ingest("objects", [other], "--column", "object_id=key")["files_skipped"] == 1
 
 
+def test_a_named_file_of_which_nothing_is_left_is_read_again(tmp_path: Path) -> None:
+    """A file that was withdrawn, or of which no row was accepted; `run` reads neither again, `--again` reads any."""
+    home, landing = home_at(tmp_path / "home"), tmp_path / "landing"
+    good = land(landing, "objects/good.csv", HEADER + row("a") + row("b"))
+    bad = land(tmp_path, "bad.csv", HEADER + row("c", lat="x"))
+    assert home.ingest("objects", [good])["accepted"] == 2
+    assert home.ingest("objects", [good])["files_skipped"] == 1
+    for _ in range(2):
+        assert home.ingest("objects", [bad])["rejected"] == 1
+    home.run("withdraw", "--object-id", "a")
+    assert home.ingest("objects", [good])["files_skipped"] == 1
+    home.run("withdraw", "--object-id", "b")
+    assert run(home, landing)["files_skipped"] == 1
+    assert home.ingest("objects", [good])["accepted"] == 2
+    again = home.ingest("objects", [good], "--again")
+    assert (again["files_skipped"], again["rejects_by_reason"]) == (0, {"duplicate": 2})
+
+
+def test_a_file_with_more_rejected_than_accepted_rows_is_explained(tmp_path: Path) -> None:
+    """`ingest` ends with 3 and says what decided; `run` says the same and succeeds."""
+    home, landing = home_at(tmp_path / "home", lateness_seconds=60), tmp_path / "landing"
+    home.ingest("objects", [land(tmp_path, "new.csv", HEADER + row("a", 59))])
+    content = HEADER + row("b", 59) + "".join(row(f"late{n}", n) for n in range(5))
+    ingested = home.ingest("objects", [land(tmp_path, "old.csv", content)])
+    landed = run(home, land(landing, "objects/old.csv", content + row("c", 59)).parents[1])
+    for document, counts in ((ingested, (1, 5)), (landed, (1, 6))):
+        (file,) = document["mostly_rejected"]
+        assert (file["accepted"], file["rejected"]) == counts and file["reasons"]["late"] == 5
+        assert (file["watermark"], file["lateness_seconds"]) == ("2026-03-01T00:59:00Z", 60)
+        assert len(file["examples"]) == 3
+    assert {row["reason"] for row in ingested["mostly_rejected"][0]["examples"]} == {"late"}
+
+
+def test_rows_without_an_id_have_others_in_a_file_of_the_same_name(tmp_path: Path) -> None:
+    home = home_at(tmp_path / "home")
+    for day in (1, 2):
+        path = land(tmp_path, "daily.csv", f"ts,lon,lat\n2026-03-0{day}T00:00:00Z,1,2\n")
+        options = ("--column", "object_id=@row", "--constant", "text=")
+        assert home.ingest("objects", [path], *options)["accepted"] == 1
+    assert len(set(stored(home))) == 2
+
+
 def test_requests_without_a_time_count_at_each_path(tmp_path: Path) -> None:
     landing, home = tmp_path / "landing", home_at(tmp_path / "home")
     leave = '{"op": "delete", "subscription_id": "s"}\n'

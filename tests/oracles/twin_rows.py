@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import hashlib
 import io
 import json
 from collections.abc import Iterator
@@ -77,7 +78,7 @@ def field_of(file: LogFile, row: dict[str, Any], n: int, name: str) -> Any:
         return file.constants[name]
     source = file.columns.get(name, name)
     if source == "@row":
-        return f"{file.path.name}:{n}"
+        return f"{file.path.name}:{hashlib.sha256(file.path.read_bytes()).hexdigest()[:12]}:{n}"
     if "+" in source:
         return " ".join(str(row[part]) for part in source.split("+") if row.get(part) not in (None, ""))
     value = row.get(source)

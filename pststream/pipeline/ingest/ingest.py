@@ -14,12 +14,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.errors import PassingError, RetryableError, UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.base.texts import counted, escape_controls
+from pststream.base.utc_times import iso
 from pststream.input.confined_files import find_folders
 from pststream.input.input_files import find_files
 from pststream.input.suite_files import Suite
@@ -66,11 +69,15 @@ from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
 from pststream.state.data_files import SHARED
 from pststream.state.home import Home
-from pststream.tables.ledgers import Ledger
+from pststream.tables.delta_tables import latest_dataset
+from pststream.tables.ledgers import FileRow, Ledger, judged_by
 from pststream.tables.owners import find_owner_fault, owner_of_landed
 
 MAX_LISTED = 100
 """Pending files, and files that were read before at another path, that are listed one by one."""
+
+MAX_EXPLAINED, MAX_EXAMPLES = 10, 3
+"""Files with more rejected than accepted rows that are explained, and the rows that each is explained by."""
 
 MAX_TRIES = 5
 """After so many tries a file whose rows do not fit on the disk is quarantined."""
@@ -109,16 +116,17 @@ def ingest(
     quarantine_unreadable: bool = False,
     folder: str | None = None,
     owner: str = "",
+    again: bool = False,
 ) -> dict[str, Any]:
     """Ingest the files of `paths` (files, folders, globs, or addresses in a bucket, see docs/input.md).
 
     Without options, those that the settings give.
 
     Returns {"files", "files_skipped" (judged before), "repeated": [{"path", "read_as"}] (of these, files that were read
-    at another path), "rows", "accepted", "rejected", "rejects_by_reason": {reason: n}, "quarantined": [{"hold_id",
-    "path", "reasons"}], "files_pending", "pending": [{"path", "reason", "since"}] (of buckets), "passed_over": [paths
-    that wait, or could not be opened], "data_docs": [addresses of the pages on the files that suites have judged]},
-    which `pststream ingest --json` prints.
+    at another path), "rows", "accepted", "rejected", "rejects_by_reason": {reason: n}, "mostly_rejected": what
+    `find_mostly_rejected` returns, "quarantined": [{"hold_id", "path", "reasons"}], "files_pending", "pending":
+    [{"path", "reason", "since"}] (of buckets), "passed_over": [paths that wait, or could not be opened], "data_docs":
+    [addresses of the pages on the files that suites have judged]}, which `pststream ingest --json` prints.
 
     With `quarantine_unreadable`, a file that is not in the format that its name or the options say is quarantined, and
     one that cannot be opened, or read just now, is left for the next ingest. Otherwise each raises InputFileError or
@@ -129,6 +137,7 @@ def ingest(
             local files must not lead out of it. Without it, the latter holds for the folders and globs of `paths`
             (input/confined_files.py)
     owner   owner of the requests, without `folder`; raises UsageError for an invalid one, and for objects
+    again   whether to read files that were judged before, too
     """
     if fault := find_owner_fault(owner) or (owner and kind != names.REQUESTS and "objects have no owner"):
         raise UsageError(fault, "give --owner NAME with requests: a name in UTF-8 without control characters")
@@ -143,7 +152,9 @@ def ingest(
     opened = select_readable(listed, progress, folders) if quarantine_unreadable else listed
     folders = {str(Path(path).absolute()): str(Path(one).absolute()) for path, one in folders.items()}
     landed = str(Path(folder).absolute()) if folder and not is_fetched(folder) else folder
-    intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress, folders, landed, owner)
+    intake = _Intake(
+        home, settings, kind, options, quarantine_unreadable, suites, progress, folders, landed, owner, again
+    )
     with home.locked():
         finish_interrupted_ingest(home, settings, progress)
         stamps = read_stamps(opened)
@@ -161,7 +172,33 @@ def ingest(
     repeated = [*intake.repeated, *(one for source in sources for one in source.repeated)]
     for one in repeated[:MAX_LISTED]:
         progress(escape_controls(f"{one['path']}: skipped: its content was read before, as {one['read_as']}"))
-    return summary_of(intake.done, intake.quarantined, intake.skipped, pending, passed_over, intake.data_docs, repeated)
+    summary = summary_of(
+        intake.done, intake.quarantined, intake.skipped, pending, passed_over, intake.data_docs, repeated
+    )
+    return summary | {"mostly_rejected": find_mostly_rejected(home, intake.done)}
+
+
+def find_mostly_rejected(home: Home, done: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return those of some ingested files of which more than half of the rows were rejected, MAX_EXPLAINED at most.
+
+    Returns [{"path", "accepted", "rejected", "reasons": {reason: n}, "watermark" (before the file), "lateness_seconds",
+    "max_ahead_seconds" (of the file), "examples": [{"row", "field", "reason", "detail", "raw"}]}]: what decided.
+    """
+    columns = ["row", "field", "reason", "detail", "raw"]
+    explained = []
+    for file in [file for file in done if file["rejected"] > file["accepted"]][:MAX_EXPLAINED]:
+        is_its = (pds.field("ingest_id") == file["ingest_id"]) & (pds.field("file") == file["path"])
+        rejects = latest_dataset(home.table(names.REJECTS)).scanner(columns, is_its, batch_size=1_024)
+        options = json.loads(file["options"])
+        explained.append(
+            {
+                **{name: file[name] for name in ("path", "accepted", "rejected", "reasons")},
+                "watermark": iso(judged_by(cast("FileRow", file))),
+                **{name: options.get(name) for name in ("lateness_seconds", MAX_AHEAD)},
+                "examples": rejects.head(MAX_EXAMPLES).sort_by("row").to_pylist(),
+            }
+        )
+    return explained
 
 
 def stored_options(
@@ -188,6 +225,7 @@ class _Intake:
     skipped      number of files that were judged before
     repeated     of these, files with another path than before: {"path", "read_as"}
     data_docs    addresses of the Data Docs that the suites have written
+    again        whether files that were judged before are read, too
     apart        whether the files that follow are read one by one in a separate process
     """
 
@@ -201,6 +239,7 @@ class _Intake:
     folders: Mapping[str, str]
     landed: str | None
     owner: str
+    again: bool
     done: list[dict[str, Any]] = field(default_factory=list)
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     postponed: list[str] = field(default_factory=list)
@@ -224,7 +263,7 @@ class _Intake:
                 self.home,
                 address,
                 self.options.format,
-                lambda path, sha256: known.find(path, sha256, self._options_of(path)),
+                lambda path, sha256: self._find_known(known, path, sha256),
                 hashes,
                 tolerant=self.quarantine_unreadable,
                 max_bytes=self.settings.max_fetch_bytes,
@@ -392,13 +431,16 @@ class _Intake:
             self._options[key] = stored_options(self.options, self.settings, self.quarantine_unreadable, *key)
         return self._options[key]
 
+    def _find_known(self, known: KnownFiles, path: str, sha256: str) -> str | None:
+        return None if self.again else known.find(path, sha256, self._options_of(path))
+
     def _select_new(self, offered: Sequence[OfferedFile]) -> tuple[list[OfferedFile], list[OfferedFile]]:
         """Return the files that are new, and those that have the content of one of them, which is to be read first."""
         known = KnownFiles(self.home, self.kind, [one.sha256 for one in offered])
         new: dict[tuple[str, ...], OfferedFile] = {}
         left = []
         for one in offered:
-            before = known.find(one.path, one.sha256, self._options_of(one.path))
+            before = self._find_known(known, one.path, one.sha256)
             key = (one.sha256, *((one.path,) if known.are_undated(one.sha256) else ()))
             if before is not None:
                 self.skipped += 1
@@ -466,6 +508,7 @@ def summary_of(
         "accepted": accepted,
         "rejected": rejected,
         "rejects_by_reason": dict(sorted(reasons.items())),
+        "mostly_rejected": [],
         "quarantined": [{name: hold[name] for name in ("hold_id", "path", "reasons")} for hold in quarantined],
         "files_pending": len(pending),
         "pending": list(pending[:MAX_LISTED]),

@@ -2,9 +2,9 @@
 
 A content is judged once as rows of one kind in one format, of one owner, and of landed files in the folder of one
 sender: nobody can let another's content be judged too early, or beside files of another volume. Two more things count.
-A file that somebody names in a command is judged again with other options of the reader; a file that lands is not, so
-that a changed setting reads nothing again. And a file of requests without `created_at` or `at`, which take effect when
-they are read, is judged at each path.
+A file that somebody names in a command is judged again with other options of the reader, or if nothing of it is left in
+the log; a file that lands is not, so that a changed setting reads nothing again. And a file of requests without
+`created_at` or `at`, which take effect when they are read, is judged at each path.
 """
 
 import json
@@ -13,12 +13,15 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pststream.base import names
 from pststream.base.errors import InputFileError
 from pststream.input.input_files import format_of
 from pststream.state import quarantine
 from pststream.state.home import Home
-from pststream.tables.ledgers import read_known_files
+from pststream.tables.ledgers import log_key, read_known_files
+from pststream.tables.log_events import withdrawn_objects
 
 LANDED = "landed"
 """Key in the options of a file: whether `run`, a watcher or a DAG found it."""
@@ -60,17 +63,24 @@ class _Judged(NamedTuple):
 
     path: str
     options: str
+    file_seq: int | None = None
+    accepted: int | None = None
+    is_discarded: bool = False
 
 
 class KnownFiles:
     """The files of one kind with one of these hashes that were judged before."""
 
     def __init__(self, home: Home, kind: str, hashes: Collection[str]) -> None:
-        self._kind = kind
+        self._home, self._kind = home, kind
         self._of: defaultdict[str, list[_Judged]] = defaultdict(list)
-        for row in (*read_known_files(home, hashes), *quarantine.judged_files(home, hashes)):
+        rows = read_known_files(home, hashes)
+        done = {row["file_seq"] for row in rows if row["accepted"] is not None}
+        of_log = [row for row in rows if row["accepted"] is not None or row["file_seq"] not in done]
+        for row in (*of_log, *quarantine.judged_files(home, hashes)):
             if row["kind"] == kind:
-                self._of[row["sha256"]].append(_Judged(row["path"], row["options"]))
+                in_log = row.get("file_seq"), row.get("accepted"), row.get("is_discarded", False)
+                self._of[row["sha256"]].append(_Judged(row["path"], row["options"], *in_log))
 
     def find(self, path: str, sha256: str, options: str) -> str | None:
         """Return the path at which a file was judged before; None if it is new.
@@ -87,9 +97,21 @@ class KnownFiles:
                 and (both_landed or new.other == old.other)
                 and (not old.undated or old_path == path)
                 and _format(path, new.format) == _format(old_path, old.format)
+                and (new.landed or not self._has_left_nothing(judged))
             ):
                 return old_path
         return None
+
+    def _has_left_nothing(self, judged: _Judged) -> bool:
+        """Whether no row of a file was accepted, all of its objects were withdrawn, or it was discarded."""
+        if judged.file_seq is None or not judged.accepted:
+            return judged.is_discarded or judged.accepted == 0
+        withdrawn = withdrawn_objects(self._home)
+        if self._kind == names.REQUESTS or not withdrawn:
+            return False
+        ends = log_key(judged.file_seq, 0), log_key(judged.file_seq + 1, 0)
+        first, stop = np.searchsorted(withdrawn.keys, ends)
+        return bool(stop - first == judged.accepted)
 
     def are_undated(self, sha256: str) -> bool:
         """Whether the content has requests without a time, as far as it was judged."""

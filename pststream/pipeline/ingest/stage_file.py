@@ -281,7 +281,7 @@ def _parse(kind: str, file: File, at: dt.datetime, part: FilePart | None) -> Ite
         for requests in read_requests(file["path"], options["format"], request_fields(), part, limits.longest_row):
             yield from parse_request_chunk(requests, at, options["timezone"], limits, options[OWNER])
         return
-    parsing, ahead = object_options(options), options[MAX_AHEAD]
+    parsing, ahead = replace(object_options(options), sha256=file["sha256"]), options[MAX_AHEAD]
     latest = to_micros(at) + ahead * 1_000_000 if ahead else names.NEVER_US
     for chunk in read_chunks(file["path"], options["format"], parsing.sources, part):
         objects, rejects = parse_objects(chunk, parsing)

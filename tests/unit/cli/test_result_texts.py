@@ -15,6 +15,7 @@ from pststream.cli.result_texts import (
 def ingest(**changes: Any) -> dict[str, Any]:
     document = {
         "files": 1, "files_skipped": 0, "accepted": 1, "rejected": 0, "rejects_by_reason": {}, "quarantined": [],
+        "mostly_rejected": [],
         "files_pending": 0, "pending": [], "data_docs": [],
     }  # fmt: skip
     return document | changes
@@ -26,6 +27,20 @@ def test_an_ingest() -> None:
     assert describe_ingest("objects", many).splitlines() == [
         "objects: 0 files ingested, 3 skipped: already ingested; 12,000 rows accepted, 2 rejected: 1 late, 1 duplicate",
         "  see: pststream rejects",
+    ]
+
+
+def test_a_file_with_more_rejected_than_accepted_rows() -> None:
+    row = {"row": 7, "field": "ts", "reason": "late", "detail": "it is late", "raw": "2026"}
+    file = {
+        "path": "a\nb.csv", "accepted": 1, "rejected": 2_000, "reasons": {"duplicate": 1, "late": 1_999},
+        "watermark": "2026-01-01T00:00:00Z", "lateness_seconds": 60, "max_ahead_seconds": 0, "examples": [row],
+    }  # fmt: skip
+    lines = describe_ingest("objects", ingest(mostly_rejected=[file])).splitlines()
+    assert lines[1:] == [
+        r"  a\nb.csv: 2,000 of 2,001 rows rejected: 1 duplicate, 1,999 late; watermark 2026-01-01T00:00:00Z, "
+        "lateness_seconds = 60; to read ids again, first withdraw the file: pststream withdraw --file PATH",
+        "    row 7: ts: late: it is late  2026",
     ]
 
 

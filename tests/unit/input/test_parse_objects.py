@@ -170,6 +170,7 @@ def test_fields_from_other_columns() -> None:
         columns={"object_id": ["@row"], "ts": ["day", "hour"], "text": ["kind", "n", "place"]},
         constants={"lon": "7", "text": "nothing"},
         timezone="America/Chicago",
+        sha256="0123456789abcdef",
     )
     assert options.sources == {"ts": ["day", "hour"], "lat": ["lat"], "text": ["kind", "n", "place"]}
     rows = [
@@ -180,7 +181,7 @@ def test_fields_from_other_columns() -> None:
     accepted, rejected = parse(rows, options, n=pa.int64())
     assert rejected == []
     assert [row["text"] for row in accepted] == ["theft 2", " 9650 main", "nothing"]
-    assert [row["object_id"] for row in accepted] == ["x.csv:1", "x.csv:2", "x.csv:3"]
+    assert [row["object_id"] for row in accepted] == [f"x.csv:0123456789ab:{n}" for n in (1, 2, 3)]
     assert [row["ts"].hour for row in accepted] == [11, 12, 6]
     assert {row["lon"] for row in accepted} == {7.0}
 
