@@ -48,7 +48,7 @@ def check(
     """Compare the readers of parts with one reader; return whether it refuses the file, and the number of parts."""
     settings = WITHOUT_BOUNDS | {"max_text_bytes": 300}
     reading = json.dumps(settings | (options or {}))
-    file = {"file_seq": 1, "path": str(path), "options": reading, "bytes": path.stat().st_size}
+    file = {"file_seq": 1, "sha256": "0" * 64, "path": str(path), "options": reading, "bytes": path.stat().st_size}
     monkeypatch.setattr(staging, "choose_part_bytes", lambda sizes: part_bytes)
     folder = str(path.parent / "staged")
     (split,) = stage_in_parts(LocalEngine(), kind, folder, NOW, [file])

@@ -1,24 +1,12 @@
 """Split texts into words, and parse and evaluate keyword expressions as trees: the part of `twin.py` on words."""
 
-import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
+from tests.oracles.text import words as words_of
 from tests.oracles.twin_rows import BadRow
 
 Tree = tuple[str, Any]
-
-
-def words_of(text: str) -> list[str]:
-    """Split a text into words: NFKC, case-folded, longest runs of letters, marks, digits and `_`."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    spaced = "".join(c if _in_word(c) else " " for c in folded)
-    return [word for word in spaced.split(" ") if word]
-
-
-def _in_word(character: str) -> bool:
-    category = unicodedata.category(character)
-    return category[0] in "LM" or category == "Nd" or character == "_"
 
 
 def parse(expression: str) -> Tree:

@@ -251,7 +251,7 @@ def test_rows_have_at_most_the_limit(tmp_path: Path, kind: str) -> None:
     pq.write_table(pa.Table.from_pylist(rows), path)
     limits = RequestLimits(max_id_bytes=10, max_payload_bytes=5_000)
     options = WITHOUT_BOUNDS | {"max_id_bytes": 10, "max_payload_bytes": 5_000}
-    file = {"file_seq": 1, "path": str(path), "options": json.dumps(options), "bytes": 1}
+    file = {"file_seq": 1, "sha256": "0" * 64, "path": str(path), "options": json.dumps(options), "bytes": 1}
     assert limits.longest_row > 3_000
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RequestLimits, "longest_row", 1_000)

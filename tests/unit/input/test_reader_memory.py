@@ -44,7 +44,9 @@ def test_the_memory_of_a_reader_is_bounded(tmp_path: Path, name: str) -> None:
         rows = Rows(1, "2026-03-01T00:00:00Z")
         content.write(path, rows) if content else path.write_text(rows.objects())
         options = json.dumps(WITHOUT_BOUNDS | {"max_text_bytes": 1 << 20})
-        arguments.append({"file_seq": 1, "path": str(path), "options": options, "bytes": path.stat().st_size})
+        arguments.append(
+            {"file_seq": 1, "sha256": "0" * 64, "path": str(path), "options": options, "bytes": path.stat().st_size}
+        )
     program = [sys.executable, "-c", PROGRAM, json.dumps(arguments)]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
     assert int(done.stdout) < BOUNDS[name]

@@ -133,7 +133,13 @@ def written(path: Path, rows: list[dict[str, Any]], blank_lines: int = 0) -> dic
     else:
         path.write_text("\n" * blank_lines + "".join(f"{json.dumps(row)}\n" for row in rows))
     options = WITHOUT_BOUNDS | {"max_text_bytes": 99}
-    return {"file_seq": 1, "path": str(path), "options": json.dumps(options), "bytes": path.stat().st_size}
+    return {
+        "file_seq": 1,
+        "sha256": "0" * 64,
+        "path": str(path),
+        "options": json.dumps(options),
+        "bytes": path.stat().st_size,
+    }
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])

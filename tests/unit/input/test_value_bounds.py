@@ -155,7 +155,7 @@ def test_a_line_of_very_many_values_is_rejected_before_it_is_decoded(
     decoded: list[int] = []
     decode = json.JSONDecoder.decode
     monkeypatch.setattr(json.JSONDecoder, "decode", lambda self, text: decoded.append(len(text)) or decode(self, text))
-    file = {"file_seq": 1, "path": path, "options": json.dumps(OPTIONS)}
+    file = {"file_seq": 1, "sha256": "0" * 64, "path": path, "options": json.dumps(OPTIONS)}
     reasons = [row["reason"] for row in staged_rows(tmp_path, "objects", file)]
     assert reasons == [None, "row_too_long", None, "not_a_value"]
     assert sorted(decoded)[-1] > 2_000 and not {len(json.dumps(row)) for row in rows[1:3]} & set(decoded)
@@ -163,7 +163,7 @@ def test_a_line_of_very_many_values_is_rejected_before_it_is_decoded(
 
 def test_the_longest_valid_request_is_not_too_long(tmp_path: Path) -> None:
     limits = RequestLimits(max_id_bytes=1_024, max_payload_bytes=65_536)
-    row = {"subscription_id": "💩" * 256, "keywords": "tea" + "💩" * 99_997, "note": "💩" * 16_380}
+    row = {"subscription_id": "💩" * 256, "keywords": "tea" + "𐐨" * 99_997, "note": "💩" * 16_380}
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(REQUEST | row) + "\n")
     for result in verdicts(str(path), limits):
@@ -176,7 +176,7 @@ def test_bounds_are_those_that_the_ledger_stores_for_a_file(tmp_path: Path, kind
     path = written(tmp_path, "jsonl", [row])
     reasons = []
     for bounds in ({}, {"max_id_bytes": 1_024}, {"max_id_bytes": 2_000}):
-        file = {"file_seq": 1, "path": path, "options": json.dumps(OPTIONS | bounds)}
+        file = {"file_seq": 1, "sha256": "0" * 64, "path": path, "options": json.dumps(OPTIONS | bounds)}
         reasons += [row["reason"] for row in staged_rows(tmp_path, kind, file)]
     assert reasons == [None, "id_too_long", None]
 
@@ -191,7 +191,7 @@ def test_a_number_has_at_most_1000_characters(tmp_path: Path, ending: str, odd: 
         path.write_text("object_id,ts,lon,lat,text\n" + "".join(f"o,2026-01-01,{lon},1,t\n" for lon in lons))
     else:
         path.write_text("".join(json.dumps(OBJECT | {"lon": lon}) + "\n" for lon in lons))
-    file = {"file_seq": 1, "path": str(path), "options": json.dumps(OPTIONS)}
+    file = {"file_seq": 1, "sha256": "0" * 64, "path": str(path), "options": json.dumps(OPTIONS)}
     reasons = [row["reason"] for row in staged_rows(tmp_path, "objects", file)]
     assert reasons == [None, "not_a_number", "not_a_number" if odd else None]
 
@@ -201,6 +201,6 @@ def test_decimals_of_json_numbers_are_the_same_in_each_way_of_reading(tmp_path: 
     path = tmp_path / "x.jsonl"
     line = json.dumps(OBJECT).replace("1.5", "1." + "5" * 3_000)
     path.write_text(f"{line}\n{line.replace('tea', chr(92) + 'u0074ea')}\n")
-    file = {"file_seq": 1, "path": str(path), "options": json.dumps(OPTIONS)}
+    file = {"file_seq": 1, "sha256": "0" * 64, "path": str(path), "options": json.dumps(OPTIONS)}
     rows = [{name: row[name] for name in ("reason", "lon")} for row in staged_rows(tmp_path, "objects", file)]
     assert rows == [{"reason": None, "lon": 1 + 5 / 9}] * 2

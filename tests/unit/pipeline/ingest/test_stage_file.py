@@ -36,7 +36,12 @@ from tests.file_options import WITHOUT_BOUNDS
 
 @pytest.fixture
 def file(tmp_path: Path) -> dict[str, Any]:
-    return {"file_seq": 1, "path": str(tmp_path / "a.jsonl"), "options": json.dumps({"format": "jsonl"})}
+    return {
+        "file_seq": 1,
+        "sha256": "0" * 64,
+        "path": str(tmp_path / "a.jsonl"),
+        "options": json.dumps({"format": "jsonl"}),
+    }
 
 
 def raising(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from tests.commands import Home, new_home
 from tests.oracles.questions import answer, logged
 from tests.oracles.twin_expressions import words_of
 
-TEXTS = ("free coffee", "Cheap TEA and coffee", "kaffe på Söder", "tea", "", "coffee coffee tea 北京")
+TEXTS = ("free coffee", "Cheap TEA and coffee", "kaffe på Söder", "tea", "", "coffee coffee tea 北")
 QUESTION: dict[str, Any] = {"kind": "topk", "point": {"lon": 0.0, "lat": 0.0}, "k": 5, "alpha": 0.3}
 
 
