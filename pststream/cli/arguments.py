@@ -307,6 +307,8 @@ def _add_reader_options(command: Parser) -> None:
     add_repeated(command, "--column", "FIELD=NAME", text)
     add_repeated(command, "--constant", "FIELD=VALUE", "the same value for every row")
     command.add_argument("--timezone", help="zone of times that carry none (default: setting timezone)")
+    text = "unit of times that are numbers (default: ms, if it is clear)"
+    command.add_argument("--time-unit", choices=("ms", "s"), help=text)
 
 
 def _add_balance(commands: Any) -> None:

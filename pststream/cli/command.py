@@ -55,6 +55,17 @@ def refuse_options(command: str, options: Mapping[str, Any]) -> None:
             raise UsageError(f"{option} does not apply to {command}", "leave it out")
 
 
+def parse_moment(context: CommandContext, option: str, text: str | None) -> int | None:
+    """Return a time of the arguments in microseconds since 1970, None without one; raises UsageError."""
+    from pststream.input.parse_times import LAST_US, parse_time, time_fault
+    from pststream.input.row_chunks import REASONS
+
+    time = None if text is None else parse_time(text, context.settings.timezone)
+    if text is not None and (fault := time_fault(time, LAST_US + 1)):
+        raise UsageError(f"{option} {text}: {REASONS[fault]}", "ISO 8601, such as 2026-01-01T00:00:00Z")
+    return time
+
+
 MAX_PORT = 65_535
 
 

@@ -1,6 +1,5 @@
 """Run the commands that only read a home, such as `status`, `export`, `ask` and `explain`; none starts Spark."""
 
-import datetime as dt
 import re
 import time
 from argparse import ArgumentParser
@@ -12,6 +11,7 @@ from pststream.base import names
 from pststream.base.atomic_files import write_atomically
 from pststream.base.errors import UsageError
 from pststream.base.texts import byte_size, counted, escape_controls
+from pststream.base.utc_times import from_micros
 from pststream.cli.command import (
     BAD_USAGE,
     DONE,
@@ -19,6 +19,7 @@ from pststream.cli.command import (
     CommandContext,
     CommandResult,
     check_output_path,
+    parse_moment,
     refuse_options,
 )
 from pststream.plans.imbalance import imbalance_text
@@ -34,7 +35,9 @@ def export_command(context: CommandContext, arguments: Any) -> CommandResult:
     if what == "matches":
         from pststream.reports.commands.listings import export_matches
 
-        document = export_matches(context.home.check(), out, _moment(arguments.since), context.progress)
+        since = parse_moment(context, "--since", arguments.since)
+        moment = None if since is None else from_micros(since)
+        document = export_matches(context.home.check(), out, moment, context.progress)
         return CommandResult(document, f"{document['out']}: {counted(document['rows'], 'match', 'matches')}")
     from pststream.search.answer_files import export_answers, export_changes, export_statistics
 
@@ -67,16 +70,6 @@ def answers_command(context: CommandContext, arguments: Any) -> CommandResult:
     home = context.home.check()
     document = list_answers(home, arguments.subscription_id, arguments.limit, owner=arguments.owner)
     return CommandResult(document, render_answers(document))
-
-
-def _moment(text: str | None) -> dt.datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"--since {text}: not a time", "give ISO 8601, such as 2026-01-31T12:00:00Z") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
 def rejects_command(context: CommandContext, arguments: Any) -> CommandResult:

@@ -16,6 +16,7 @@ from pststream.cli.command import (
     CommandContext,
     CommandResult,
     check_output_path,
+    parse_moment,
     refuse_options,
 )
 from pststream.input.judged_rows import SUBJECTS
@@ -88,7 +89,7 @@ def _retry_rejects(context: CommandContext, arguments: Any) -> CommandResult:
         example = "pststream ingest objects --retry-rejects late"
         raise UsageError("--retry-rejects is for objects, without files", example)
     options = {"--format": arguments.format, "--column": arguments.column, "--constant": arguments.constant}
-    options["--again"] = arguments.again
+    options |= {"--time-unit": arguments.time_unit, "--again": arguments.again}
     refuse_options("ingest --retry-rejects", options)
     document = retry_rejects(context.home, context.settings, arguments.retry_rejects, context.progress)
     text = f"{counted(document['retried'], 'reject')} retried\n{result_texts.describe_ingest('objects', document)}"
@@ -132,7 +133,8 @@ def reader_options(context: CommandContext, arguments: Any) -> Any:
 
     columns = tuple((field, tuple(names.split("+"))) for field, names in _assignments("--column", arguments.column))
     constants = tuple(_assignments("--constant", arguments.constant))
-    return replace(options_of(context.settings), format=arguments.format, columns=columns, constants=constants)
+    given = {"format": arguments.format, "time_unit": arguments.time_unit}
+    return replace(options_of(context.settings), columns=columns, constants=constants, **given)
 
 
 def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
@@ -400,28 +402,18 @@ def withdraw_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Withdraw the objects that meet all conditions."""
     from pststream.pipeline.upkeep.withdraw import Selection, withdraw
 
+    since = parse_moment(context, "--from", arguments.since)
+    until = parse_moment(context, "--before", arguments.until)
     selection = Selection(
         (*arguments.object_id, *lines_of(arguments.object_ids)),
         tuple(path if names.storage_prefix(path) else str(Path(path).absolute()) for path in arguments.file),
-        _micros(context, "--from", arguments.since, names.NO_TIME),
-        _micros(context, "--before", arguments.until, names.NEVER_US),
+        names.NO_TIME if since is None else since,
+        names.NEVER_US if until is None else until,
     )
     if not selection:
         raise UsageError("withdraw: no objects are given", "give --object-id, --file, --from or --before")
     document = withdraw(context.home, context.settings, selection, dry_run=arguments.dry_run, progress=context.progress)
     return CommandResult(document, _describe(document))
-
-
-def _micros(context: CommandContext, option: str, text: str | None, default: int) -> int:
-    """Return a time of the arguments in microseconds."""
-    from pststream.input.parse_times import parse_time
-
-    if text is None:
-        return default
-    time = parse_time(text, context.settings.timezone)
-    if time is None:
-        raise UsageError(f"{option} {text}: not a time", "ISO 8601, such as 2026-01-01T00:00:00Z")
-    return time
 
 
 def _describe(document: dict[str, Any]) -> str:

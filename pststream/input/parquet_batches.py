@@ -363,7 +363,9 @@ def _fit_pages(rows: int, most: int, pages: np.ndarray) -> int:
 def _open_by_dictionary(source: Any, file: pq.ParquetFile, indices: list[int], **options: Any) -> pq.ParquetFile:
     """Open a file once more; texts of these columns are read as indices of dictionaries."""
     paths = [file.schema.column(index).path for index in indices]
-    return pq.ParquetFile(source, metadata=file.metadata, read_dictionary=paths, **options)
+    return pq.ParquetFile(
+        source, metadata=file.metadata, read_dictionary=paths, coerce_int96_timestamp_unit="us", **options
+    )
 
 
 def _split(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:

@@ -73,7 +73,7 @@ def _open(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
     """Open a Parquet file; yield what it is read from, a path or an open file, too."""
     try:
         source = open_seekable(path, b"PAR1")
-        with pq.ParquetFile(source) as file:
+        with pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
             yield source, file
     except MemoryError:  # an ArrowException too, which says nothing about the file
         raise

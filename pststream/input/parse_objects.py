@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from pststream.base.arrow_columns import TIME
 from pststream.base.errors import UsageError
-from pststream.input.parse_times import EARLIEST_US, LATEST_US, parse_time, parse_times
+from pststream.input.parse_times import AMBIGUOUS_US, EARLIEST_US, LATEST_US, parse_time, parse_times, time_fault
 from pststream.input.raw_values import format_number, is_blank, is_longer, is_plain, to_numbers, to_texts
-from pststream.input.row_chunks import MAX_RAW_CHARACTERS, ColumnChunk, Reject, rejects_table
+from pststream.input.row_chunks import MAX_RAW_CHARACTERS, REASONS, ColumnChunk, Reject, rejects_table
 from pststream.queries.text.tokenizer import terms_of
 from pststream.settings import check_zone
 
@@ -79,6 +79,7 @@ class ObjectOptions:
     columns     the file's columns of a field, several joined by spaces; by default the column with the field's name
     constants   the value of a field in all rows, or, if `columns` names the field too, in rows where it is blank
     timezone    IANA name of the zone of times without one
+    time_unit   unit of times that are numbers (TIME_UNITS), None if it is not named
     sha256      of the file, for ids of ROW: a later file of the same name has others
 
     Raises UsageError for options that contradict each other, SettingError for an unknown zone.
@@ -90,6 +91,7 @@ class ObjectOptions:
     sha256: str = ""
     max_text_bytes: int = 1_048_576
     max_id_bytes: int = sys.maxsize
+    time_unit: str | None = None
 
     def __post_init__(self) -> None:
         check_zone(self.timezone)
@@ -119,10 +121,9 @@ class ObjectOptions:
             if not abs(number) <= _RANGES[name]:
                 raise UsageError(f"constant {name}={value}: not a number within ±{_RANGES[name]:g}")
         if name == "ts":
-            time = parse_time(value, self.timezone)
-            if time is None or not EARLIEST_US <= time < LATEST_US:
-                reason = f"constant ts={value}: not a time of the years 1900 to 2199"
-                raise UsageError(reason, "ISO 8601, such as 2026-01-01T00:00:00Z")
+            fault = time_fault(parse_time(value, self.timezone, self.time_unit))
+            if fault:
+                raise UsageError(f"constant ts={value}: {REASONS[fault]}", "ISO 8601, such as 2026-01-01T00:00:00Z")
 
 
 def parse_objects(chunk: ColumnChunk, options: ObjectOptions) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -197,8 +198,9 @@ def parse_object_ids(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaul
 def _times(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.Array:
     raw = _raw(chunk, options, faults, "ts")
     faults.mark(is_blank(raw), "ts", "missing", raw)
-    times, read = parse_times(raw, options.timezone)
+    times, read = parse_times(raw, options.timezone, options.time_unit)
     faults.mark(~read, "ts", "unreadable_time", raw)
+    faults.mark(times == AMBIGUOUS_US, "ts", "ambiguous_time", raw)
     faults.mark((times < EARLIEST_US) | (times >= LATEST_US), "ts", "time_out_of_range", raw)
     return pa.array(times).cast(pa.timestamp("us")).cast(TIME)
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pststream.base.arrow_columns import TIME
 from pststream.base.utc_times import to_micros
-from pststream.input.parse_times import EARLIEST_US, LAST_US, LATEST_US, parse_time
+from pststream.input.parse_times import EARLIEST_US, LAST_US, LATEST_US, parse_time, time_fault
 from pststream.input.raw_values import NotFinite, format_number, is_longer
 from pststream.input.row_chunks import RecordChunk, Reject, RequestChunk, rejects_table
 from pststream.queries.kinds.contract import FieldError, QueryKind, RequestLimits, required_value
@@ -48,13 +48,15 @@ def parse_requests(
     timezone: str = "UTC",
     limits: RequestLimits = _DEFAULT_LIMITS,
     owner: str = "",
+    time_unit: str | None = None,
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Return the accepted requests of a chunk (REQUESTS) and the rejects (REJECTED), both in the order of rows.
 
-    `ingested_at` (with its zone) is the time of requests without one; `timezone` is the zone of times without one.
-    `limits` bounds the values of queries; `owner` is that of all requests. `effective_at` is `created_at` of an
-    insertion, `at` of a deletion. Clauses are term ids, ascending inside a clause. Rows that the reader could not
-    decode are among the rejects, so that both together are all rows of the chunk.
+    `ingested_at` (with its zone) is the time of requests without one; `timezone` is the zone of times without one,
+    `time_unit` the unit of numbers (see `parse_time`). `limits` bounds the values of queries; `owner` is that of all
+    requests. `effective_at` is `created_at` of an insertion, `at` of a deletion. Clauses are term ids, ascending inside
+    a clause. Rows that the reader could not decode are among the rejects, so that both together are all rows of the
+    chunk.
     """
     now = to_micros(ingested_at)
     rows: list[int] = []
@@ -62,7 +64,7 @@ def parse_requests(
     rejected = list(chunk.rejected)
     for row, record in zip(chunk.rows, chunk.records):
         try:
-            accepted.append(_parse_request(record, now, timezone, limits, owner))
+            accepted.append(_parse_request(record, now, timezone, limits, owner, time_unit))
             rows.append(row)
         except FieldError as error:
             rejected.append(Reject(row, error.field, error.reason, raw_text(error.raw), error.detail))
@@ -72,7 +74,7 @@ def parse_requests(
 
 
 def _parse_request(
-    record: Mapping[str, Any], now: int, timezone: str, limits: RequestLimits, owner: str
+    record: Mapping[str, Any], now: int, timezone: str, limits: RequestLimits, owner: str, time_unit: str | None
 ) -> tuple[Any, ...]:
     """The columns of REQUESTS after the row; times in microseconds."""
     op = record.get("op")
@@ -84,7 +86,7 @@ def _parse_request(
         raise FieldError("owner", "not_yours", record["owner"], f"the requests of this file are of the owner {owner!r}")
     subscription_id = parse_identifier_field(record, "subscription_id")
     if op == "delete":
-        at = parse_time_field(record, "at", timezone)
+        at = parse_time_field(record, "at", timezone, time_unit)
         payload = _payload(record, DELETE_FIELDS, limits.max_payload_bytes)
         at = now if at is None else at
         return (op, owner, subscription_id, None, at, None, *[None] * len(_QUERY_COLUMNS), payload)
@@ -93,9 +95,9 @@ def _parse_request(
         detail = f"the id has {size} bytes, more than {limits.max_id_bytes}; the setting max_id_bytes bounds it"
         raise FieldError("subscription_id", "id_too_long", subscription_id, detail)
     kind = _parse_kind(record)
-    created_at = parse_time_field(record, "created_at", timezone)
+    created_at = parse_time_field(record, "created_at", timezone, time_unit)
     created_at = now if created_at is None else created_at
-    expires_at = parse_time_field(record, "expires_at", timezone, LAST_US + 1)
+    expires_at = parse_time_field(record, "expires_at", timezone, time_unit, LAST_US + 1)
     if expires_at is not None:
         if expires_at <= created_at:
             raise FieldError("expires_at", "empty_validity", record["expires_at"])
@@ -132,16 +134,16 @@ def parse_identifier_field(record: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else format_number(value)
 
 
-def parse_time_field(record: Mapping[str, Any], name: str, timezone: str, latest: int = LATEST_US) -> int | None:
+def parse_time_field(
+    record: Mapping[str, Any], name: str, timezone: str, time_unit: str | None = None, latest: int = LATEST_US
+) -> int | None:
     """Return the time in a field in microseconds since 1970, None without one; raises FieldError."""
     value = record.get(name)
     if value is None or value == "":
         return None
-    time = parse_time(value, timezone)
-    if time is None:
-        raise FieldError(name, "unreadable_time", value)
-    if not EARLIEST_US <= time < latest:
-        raise FieldError(name, "time_out_of_range", value)
+    time = parse_time(value, timezone, time_unit)
+    if fault := time_fault(time, latest):
+        raise FieldError(name, fault, value)
     return time
 
 
@@ -193,6 +195,7 @@ def parse_request_chunk(
     timezone: str = "UTC",
     limits: RequestLimits = _DEFAULT_LIMITS,
     owner: str = "",
+    time_unit: str | None = None,
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Return what `parse_requests` returns for the records of the chunk: accepted rows (REQUESTS), rejects (REJECTED).
 
@@ -203,14 +206,14 @@ def parse_request_chunk(
     for kind, chosen in _split_by_kind(chunk.fields):
         indices = np.flatnonzero(chosen)
         fields = chunk.fields if chosen.all() else chunk.fields.select(indices)
-        columns, parsed = _parse_group(kind, fields, now, timezone, limits, owner)
+        columns, parsed = _parse_group(kind, fields, now, timezone, limits, owner, time_unit)
         arrays = [pa.array(chunk.rows[indices]), *(columns[name] for name in REQUESTS.names[1:])]
         batch = pa.RecordBatch.from_arrays(arrays, schema=REQUESTS)
         batches.append(batch if parsed.all() else batch.filter(pa.array(parsed)))
         left[indices[parsed]] = False
     records = chunk.records(np.flatnonzero(left)) if left.any() else RecordChunk("", [], [])
     records.rejected.extend(chunk.rejected)
-    accepted, rejected = parse_requests(records, ingested_at, timezone, limits, owner)
+    accepted, rejected = parse_requests(records, ingested_at, timezone, limits, owner, time_unit)
     return _in_order_of_rows([*batches, accepted]), rejected
 
 
@@ -235,19 +238,25 @@ def _split_by_kind(fields: RawFields) -> Iterator[tuple[QueryKind | None, np.nda
 
 
 def _parse_group(
-    kind: QueryKind | None, fields: RawFields, now: int, timezone: str, limits: RequestLimits, owner: str
+    kind: QueryKind | None,
+    fields: RawFields,
+    now: int,
+    timezone: str,
+    limits: RequestLimits,
+    owner: str,
+    time_unit: str | None,
 ) -> tuple[dict[str, pa.Array], np.ndarray]:
     """Return the columns of REQUESTS after the row, and which requests could be parsed: bool[n]."""
     ids, owners = fields["subscription_id"], fields["owner"]
     labels = ids.labels()
     parsed = ids.filled & labels.is_valid().to_numpy(zero_copy_only=False)
     parsed &= ~owners.filled | _equals(owners.labels(), owner)
-    at, has_at, read = _read_times(fields["created_at" if kind else "at"], timezone, LATEST_US)
+    at, has_at, read = _read_times(fields["created_at" if kind else "at"], timezone, time_unit, LATEST_US)
     at, parsed = np.where(has_at, at, now), parsed & read
     columns = {name: pa.nulls(len(parsed), REQUESTS.field(name).type) for name in REQUESTS.names[1:]}
     if kind and kind.parse_columns:
         parsed &= ~is_longer(labels, limits.max_id_bytes)
-        ends, has_end, read = _read_times(fields["expires_at"], timezone, LAST_US + 1)
+        ends, has_end, read = _read_times(fields["expires_at"], timezone, time_unit, LAST_US + 1)
         parsed &= read & (~has_end | (ends > at))
         query = kind.parse_columns(fields, limits)
         parsed &= query.parsed
@@ -263,9 +272,11 @@ def _parse_group(
     return columns, parsed & written & ~is_longer(payload, limits.max_payload_bytes)
 
 
-def _read_times(field: RawField, timezone: str, latest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _read_times(
+    field: RawField, timezone: str, time_unit: str | None, latest: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return microseconds, which rows have the field, and which rows lack it or have a valid time before `latest`."""
-    times, read = field.times(timezone)
+    times, read = field.times(timezone, time_unit)
     return times, field.filled, ~field.filled | (read & (times >= EARLIEST_US) & (times < latest))
 
 

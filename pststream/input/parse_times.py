@@ -1,9 +1,13 @@
-"""Parse times in input rows (ISO 8601, epoch milliseconds, dates, timestamps) to microseconds since 1970 in UTC.
+"""Parse times in input rows (ISO 8601, numbers, dates, timestamps) to microseconds since 1970 in UTC.
 
 A cast of Arrow reads a column of ISO texts fast, but fails for the whole column on one bad text, and takes either texts
 with a zone or texts without. So a cast is tried on the column; if it fails, patterns select the texts of each form.
 All other texts go one by one to `datetime.fromisoformat`, which decides. What cannot be read is None, or False in the
-mask; what lies outside of int64 is ±OUT_OF_RANGE_US; callers reject both.
+mask; what lies outside of int64 is ±OUT_OF_RANGE_US, a number of unclear meaning AMBIGUOUS_US; `time_fault` names them.
+
+Numbers are milliseconds, or of the unit that is named. Without one, four digits are no time, and eight digits are a day
+if the calendar has it. A number is ambiguous if it lies before 1973 in milliseconds, as most numbers of seconds do, or
+if its 12 or 14 digits spell a day and a time.
 """
 
 import re
@@ -29,7 +33,16 @@ LAST_US = int(datetime(10_000 - 1, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()) 
 OUT_OF_RANGE_US = 2**62
 """Stands for a time after the range of int64 microseconds; its negative for a time before."""
 
-_MAX_MS = LAST_US // 1000
+AMBIGUOUS_US = -(2**61)
+"""Stands for a number that may be no milliseconds, though no unit is named; it is out of range too."""
+
+TIME_UNITS = {"ms": 1_000, "s": 1_000_000}
+"""Units of numbers, in microseconds."""
+
+_CLEAR_MS = int(datetime(1973, 1, 1, tzinfo=UTC).timestamp()) * 1000
+_USUAL_MS = (10**12, 10**13)
+"""Milliseconds of 13 digits, which are those from 2001 to 2286."""
+
 _DAY_US = 86_400_000_000
 
 _MONTH_AND_DAY = (
@@ -40,28 +53,41 @@ _SECONDS = f"{_MINUTES}:[0-5][0-9]"
 _CLOCK = f"({_MINUTES}|{_SECONDS}([.][0-9]{{1,6}})?)"
 _ZONE = "(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
 _FORMS = (
-    ("^-?[0-9]{1,15}$", pa.int64()),
+    ("^-?[0-9]{1,15}([.][0-9]{1,9})?$", pa.float64()),
     (f"^[0-9]{{4}}-{_MONTH_AND_DAY}[T ]{_CLOCK}{_ZONE}$", pa.timestamp("us", "UTC")),
     (f"^[0-9]{{4}}-{_MONTH_AND_DAY}([T ]{_CLOCK})?$", pa.timestamp("us")),
     (f"^(19|20|21)[0-9]{{2}}-{_MONTH_AND_DAY}[T ]{_SECONDS}[.][0-9]{{7,9}}{_ZONE}$", pa.timestamp("ns", "UTC")),
     (f"^(19|20|21)[0-9]{{2}}-{_MONTH_AND_DAY}[T ]{_SECONDS}[.][0-9]{{7,9}}$", pa.timestamp("ns")),
 )
-"""Patterns of texts that a cast to the type reads without fault: milliseconds, and times in microseconds, with a zone
-and without, then in nanoseconds. They leave out 29 February, which is not in each year."""
+"""Patterns of texts that a cast to the type reads without fault: numbers, and times in microseconds, with a zone and
+without, then in nanoseconds. They leave out 29 February, which is not in each year."""
 
-_SMALL_ZONE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?z")
-"""A time that ends in z, which Python reads only as Z."""
+_NUMBER = re.compile("[+-]?[0-9]{1,400}([.][0-9]{0,400})?([eE][+-]?[0-9]{1,9})?")
+_WEEK_ALONE = re.compile("[0-9]{4}-?W[0-9]{2}(?!-?[1-7])")
+_TAIL = "((?:[ Z+-].*)?)"
+_MIDNIGHT = re.compile(f"([0-9W-]{{7,10}}[Tt ])24((?::?00){{0,2}}(?:[.,]0+)?){_TAIL}")
+_LEAP_SECOND = re.compile(f"([0-9W-]{{7,10}}[Tt ])([0-9]{{2}}:?[0-9]{{2}})(:?)60(?:[.,][0-9]+)?{_TAIL}")
 
 
-def parse_time(value: Any, zone: str = "UTC") -> int | None:
-    """Parse one value: text, whole number of milliseconds, datetime or date. Returns microseconds since 1970, or None.
+def time_fault(time: int | None, latest: int = LATEST_US) -> str | None:
+    """Return the reason for which a parsed time is rejected; None if it is one from EARLIEST_US to before `latest`."""
+    if time is None:
+        return "unreadable_time"
+    if time == AMBIGUOUS_US:
+        return "ambiguous_time"
+    return None if EARLIEST_US <= time < latest else "time_out_of_range"
 
-    A time without a zone is local to `zone`. A local time that occurs twice, when clocks are set back, is the earlier
-    one; a local time that is skipped, when clocks are set forward, has the offset before the change (as in `zoneinfo`
-    with fold 0).
+
+def parse_time(value: Any, zone: str = "UTC", unit: str | None = None) -> int | None:
+    """Parse one value: text, number, datetime or date. Returns microseconds since 1970, or None.
+
+    `unit` is that of numbers, of TIME_UNITS, None if nobody named it; only seconds may have a fraction, which is read
+    as the nearest float64 and rounded to microseconds. A time without a zone is local to `zone`. A local time that
+    occurs twice, when clocks are set back, is the earlier one; a local time that is skipped, when clocks are set
+    forward, has the offset before the change (as in `zoneinfo` with fold 0).
     """
     if isinstance(value, str):
-        value = _parsed(value.strip())
+        return _parse_text(value.strip(), zone, unit)
     if isinstance(value, datetime):
         if value.tzinfo is None:
             naive = to_micros(value.replace(tzinfo=UTC))
@@ -69,45 +95,56 @@ def parse_time(value: Any, zone: str = "UTC") -> int | None:
         return to_micros(value)
     if isinstance(value, date):
         return parse_time(datetime(value.year, value.month, value.day), zone)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value * 1000 if abs(value) <= _MAX_MS else (OUT_OF_RANGE_US if value > 0 else -OUT_OF_RANGE_US)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = value if isinstance(value, float) else float(max(-OUT_OF_RANGE_US, min(value, OUT_OF_RANGE_US)))
+        times, read = _of_numbers(np.array([number]), zone, unit)
+        return int(times[0]) if read[0] else None
     return None
 
 
-def parse_times(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
+def parse_times(values: pa.Array, zone: str, unit: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Parse a column as `parse_time` does: microseconds since 1970, int64[n], and whether each was read, bool[n].
 
     `values` is string, timestamp of any unit with or without zone, date, integer or float.
     """
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _of_texts(values, zone)
+        return _of_texts(values, zone, unit)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _of_timestamps(values, zone)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return _of_milliseconds(values)
+        floats = pc.fill_null(pc.cast(values, pa.float64(), safe=False), np.nan)
+        return _of_numbers(floats.to_numpy(zero_copy_only=False), zone, unit)
     return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
 
 
-def _parsed(text: str) -> datetime | int | None:
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    if digits.isascii() and digits.isdigit():
-        return int(text) if len(digits) <= 18 else (-OUT_OF_RANGE_US if text[0] == "-" else OUT_OF_RANGE_US)
+def _parse_text(text: str, zone: str, unit: str | None) -> int | None:
+    if _NUMBER.fullmatch(text):
+        return parse_time(float(text), zone, unit)
+    text = f"{text[:-1]}Z" if text.endswith("z") else text  # Python reads only Z
     try:
-        return datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
+        if match := _MIDNIGHT.fullmatch(text):
+            day, rest, tail = match.groups()
+            return parse_time(datetime.fromisoformat(f"{day}00{rest}{tail}") + timedelta(days=1), zone)
+        if match := _LEAP_SECOND.fullmatch(text):
+            day, clock, colon, tail = match.groups()
+            time = parse_time(datetime.fromisoformat(f"{day}{clock}{colon}59.999999{tail}"), zone)
+            return time if clock in ("23:59", "2359") or (time or 0) % _DAY_US == _DAY_US - 1 else None
+        return None if _WEEK_ALONE.match(text) else parse_time(datetime.fromisoformat(text), zone)
+    except OverflowError:
+        return OUT_OF_RANGE_US
+    except ValueError:
         # Python has no year 0. The year 4 has as many days, so it shows whether the text is a time.
-        return -OUT_OF_RANGE_US if text.startswith("0000-") and _parsed("0004" + text[4:]) is not None else None
+        is_time = text.startswith("0000-") and _parse_text("0004" + text[4:], zone, unit) is not None
+        return -OUT_OF_RANGE_US if is_time else None
 
 
-def _of_texts(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
+def _of_texts(values: pa.Array, zone: str, unit: str | None) -> tuple[np.ndarray, np.ndarray]:
     # Most columns have the form of their first text throughout.
     present = values.drop_null()
     first = present[0].as_py() if len(present) else ""
     forms = sorted(_FORMS, key=lambda form: not re.match(form[0], first))
-    if forms[0] is not _FORMS[0]:  # a cast to whole numbers would read hexadecimal digits too
+    if forms[0] is not _FORMS[0]:  # a cast to numbers would read other forms of them too
         try:
             return _cast(values, forms[0][1], zone), pc.is_valid(values).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
@@ -120,11 +157,14 @@ def _of_texts(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
         fits = pc.match_substring_regex(some, pattern)
         chosen = fits.to_numpy(zero_copy_only=False)
         if chosen.any():
-            times[left[chosen]], read[left[chosen]] = _cast(some.filter(fits), kind, zone), True
+            if kind == pa.float64():
+                parsed = parse_times(pc.cast(some.filter(fits), kind), zone, unit)
+            else:
+                parsed = _cast(some.filter(fits), kind, zone), np.array(True)
+            times[left[chosen]], read[left[chosen]] = parsed
             left = left[~chosen]
     for row in left:
-        text = texts[int(row)].as_py()
-        time = parse_time(text[:-1] + "Z" if _SMALL_ZONE.fullmatch(text) else text, zone)
+        time = parse_time(texts[int(row)].as_py(), zone, unit)
         if time is not None:
             times[row], read[row] = time, True
     return times, read
@@ -133,8 +173,6 @@ def _of_texts(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
 def _cast(texts: pa.Array, kind: pa.DataType, zone: str) -> np.ndarray:
     """Read texts of a form (_FORMS) as microseconds since 1970; raises pa.ArrowInvalid if one has another form."""
     numbers = _whole_numbers(pc.cast(texts, kind).cast(pa.int64()))
-    if pa.types.is_integer(kind):
-        return numbers * 1000
     micros = numbers // 1000 if kind.unit == "ns" else numbers
     return micros if kind.tz else _localized(micros, zone)
 
@@ -157,13 +195,44 @@ def _in_microseconds(values: pa.Array, unit: pa.DataType) -> pa.Array:
         return pc.multiply(clipped, 1_000_000)
 
 
-def _of_milliseconds(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    numbers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
-    floats = numbers.astype(np.float64)
-    read = pc.is_valid(values).to_numpy(zero_copy_only=False) & np.isfinite(floats) & (np.floor(floats) == floats)
-    far = ~read | (np.abs(floats) > _MAX_MS)
-    near = np.where(far, 0, numbers).astype(np.int64) * 1000
-    return np.where(far, np.where(floats > 0, OUT_OF_RANGE_US, -OUT_OF_RANGE_US), near), read
+def _of_numbers(numbers: np.ndarray, zone: str, unit: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Parse numbers, float64[n], NaN for none; see `parse_times`."""
+    micros = TIME_UNITS[unit or "ms"]
+    is_whole = np.floor(numbers) == numbers
+    read = np.isfinite(numbers) & (is_whole | (unit == "s") | ((unit is None) & (numbers < _CLEAR_MS)))
+    far = ~read | (np.abs(numbers) > LAST_US // micros)
+    near = np.where(far, 0, numbers)
+    whole = np.floor(near)
+    near = whole.astype(np.int64) * micros + np.rint((near - whole) * micros).astype(np.int64)
+    times = np.where(far, np.where(numbers > 0, OUT_OF_RANGE_US, -OUT_OF_RANGE_US), near)
+    unusual = np.flatnonzero(read & ((numbers < _USUAL_MS[0]) | (numbers >= _USUAL_MS[1])))
+    if unit is None and len(unusual):
+        clipped = np.where(is_whole, np.clip(numbers, -1, OUT_OF_RANGE_US), 0)[unusual].astype(np.int64)
+        times[unusual] = _judge(clipped, times[unusual], zone)
+        read[unusual] &= (clipped < 1_000) | (clipped >= 10_000)
+    return times, read
+
+
+def _judge(numbers: np.ndarray, times: np.ndarray, zone: str) -> np.ndarray:
+    """Return the times of whole numbers, int64[n], without a unit; `times` are those of milliseconds."""
+    dates, dated = _days_of(numbers)
+    # Of 12 digits, which lack the seconds, only years in range spell a time: all are milliseconds of 1973 to 2001.
+    digits = np.where(numbers < _USUAL_MS[0], numbers * 100, numbers)
+    days, spelled = _days_of(digits // 10**6)
+    spelled &= (digits // 10_000 % 100 <= 24) & (digits // 100 % 100 < 60) & (digits % 100 <= 60)
+    spelled &= (numbers >= _USUAL_MS[1]) | ((days * _DAY_US >= EARLIEST_US) & (days * _DAY_US < LATEST_US))
+    times = np.where(spelled | (numbers < _CLEAR_MS), AMBIGUOUS_US, times)
+    times[dated] = _localized(dates[dated] * _DAY_US, zone)
+    return times
+
+
+def _days_of(digits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Read numbers such as 20260113, int64[n], as days since 1970, int64[n], and whether each is a day: bool[n]."""
+    year, month, day = digits // 10_000, digits // 100 % 100, digits % 100
+    valid = (year >= 1000) & (year < 10_000) & (month >= 1) & (month <= 12)
+    months = np.where(valid, (year - 1970) * 12 + month - 1, 0)
+    first, after = ((months + step).astype("M8[M]").astype("M8[D]").astype(np.int64) for step in (0, 1))
+    return first + day - 1, valid & (day >= 1) & (first + day <= after)
 
 
 def _whole_numbers(values: pa.Array) -> np.ndarray:

@@ -61,8 +61,8 @@ class _JsonField(NamedTuple):
     def labels(self) -> pa.Array:
         return self._gather((self.kinds == TEXT) | (self.kinds == WHOLE))
 
-    def times(self, zone: str) -> tuple[np.ndarray, np.ndarray]:
-        return parse_times(self.labels(), zone)
+    def times(self, zone: str, unit: str | None) -> tuple[np.ndarray, np.ndarray]:
+        return parse_times(self.labels(), zone, unit)
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
         read = (self.kinds == WHOLE) | (self.kinds == REAL)
@@ -236,8 +236,8 @@ class _ParquetField(NamedTuple):
     def labels(self) -> pa.Array:
         return self.values.cast(pa.string()) if pa.types.is_integer(self.values.type) else self.texts()
 
-    def times(self, zone: str) -> tuple[np.ndarray, np.ndarray]:
-        return parse_times(self.values, zone)
+    def times(self, zone: str, unit: str | None) -> tuple[np.ndarray, np.ndarray]:
+        return parse_times(self.values, zone, unit)
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
         if not _is_number(self.values.type):

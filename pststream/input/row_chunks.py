@@ -25,7 +25,9 @@ REASONS: dict[str, str] = {
     "not_a_value": "the field is a list, an object or a boolean; a text or a number is expected",
     "not_a_number": "the field is not a finite number, or has more than 1,000 characters",
     "out_of_range": "the number is outside its range: lon -180..180, lat -90..90",
-    "unreadable_time": "the time is neither ISO 8601 nor epoch milliseconds",
+    "unreadable_time": "the time is neither a day, or a day and a time, in ISO 8601 nor a number of milliseconds",
+    "ambiguous_time": "in milliseconds the number is before 1973, or it spells a date: name its unit (--time-unit),"
+    " or write ISO 8601",
     "time_out_of_range": "the time is outside the years 1900 to 2199",
     "text_too_long": "the text is longer than allowed",
     "id_too_long": "the id is longer than allowed",

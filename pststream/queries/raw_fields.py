@@ -45,8 +45,11 @@ class RawField(Protocol):
     def labels(self) -> pa.Array:
         """Texts, and whole numbers as text (string); null for any other value."""
 
-    def times(self, zone: str) -> tuple[np.ndarray, np.ndarray]:
-        """Microseconds since 1970, int64[n], and which rows have a time: bool[n]; `zone` is of times without one."""
+    def times(self, zone: str, unit: str | None) -> tuple[np.ndarray, np.ndarray]:
+        """Microseconds since 1970, int64[n], and which rows have a time: bool[n].
+
+        zone, unit: of times without a zone, of numbers (None: it is not named)
+        """
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
         """Finite numbers, whole or not: the nearest float64[n], and which rows have one: bool[n]."""

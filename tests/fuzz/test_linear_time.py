@@ -24,7 +24,7 @@ FACTOR = 16
 MOST_GROWTH = 5 * FACTOR
 """A text 16 times as long may take 80 times as long, which allows for noise; with backtracking it takes 256 times."""
 
-SECOND = "2026-01-01T00:00:00."
+SECOND, LEAP, MIDNIGHT = (f"2026-01-01T{clock}." for clock in ("00:00:00", "23:59:60", "24:00:00"))
 
 
 def number(text: str) -> object:
@@ -73,6 +73,8 @@ MEASURED: list[tuple[str, int, Callable[[str], object], Callable[[int], str]]] =
     ("time of digits", 20_000, lambda text: parse_times(pa.array([text]), "UTC"), lambda n: "1" * n + "x"),
     ("time of a date", 20_000, lambda text: parse_times(pa.array([text]), "UTC"), lambda n: "0000-" + "1" * n),
     ("time of a fraction", 20_000, lambda text: parse_times(pa.array([text]), "UTC"), lambda n: SECOND + "1" * n + "x"),
+    ("time of a leap", 20_000, lambda text: parse_times(pa.array([text]), "UTC"), lambda n: LEAP + "0" * n + "x"),
+    ("time of midnight", 20_000, lambda text: parse_times(pa.array([text]), "UTC"), lambda n: MIDNIGHT + "0" * n + "x"),
     ("escapes", 20_000, decode_json._find_excess, lambda n: "\\" * n),
     ("short runs", 5_000, words.tokenize, lambda n: ("é" * 1_000 + "a") * (n // 1_000)),
     ("marks", 2_000, words.tokenize, lambda n: "a" + "\u0301\u0316" * n),

@@ -26,6 +26,7 @@ REQUEST_FORMATS = ("jsonl", "parquet", "jsonl.gz", "parquet.zst")
 OPTIONS: tuple[dict[str, Any], ...] = (
     *({}, {}, {"timezone": "Asia/Kolkata"}, {"columns": [["text", ["text", "object_id"]]]}),
     *({"columns": [["object_id", ["@row"]]]}, {"constants": [["ts", "2026-01-01"], ["text", "tea"]]}),
+    *({"time_unit": "s"}, {"time_unit": "ms"}),
 )
 
 
@@ -131,7 +132,8 @@ def test_parquet_of_any_types(kind: str, tmp_path: Path) -> None:
         path = tmp_path / f"{kind}.parquet"
         columns = [_column(rnd, name, rows) for name in names]
         try:
-            pq.write_table(pa.Table.from_arrays(columns, names=names), path, row_group_size=6)
+            table, int96 = pa.Table.from_arrays(columns, names=names), rnd.randrange(4) == 0
+            pq.write_table(table, path, row_group_size=6, use_deprecated_int96_timestamps=int96)
         except pa.ArrowException:  # Parquet has no such type, or no such value of it
             continue
         with trying((kind, "parquet", number, [str(column.type) for column in columns])):

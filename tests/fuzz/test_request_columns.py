@@ -30,6 +30,7 @@ from tests.oracles.records import read_records
 NOW = datetime(2026, 5, 1, 12, 30, 0, 5, tzinfo=UTC)
 ZONES = ("UTC", "Europe/Stockholm")
 OWNERS = ("", "x", "7")
+UNITS = (None, None, "ms", "s")
 OTHER_FIELDS = tuple("x x note at kind width expires_at bbox keywords op owner owner é".split())
 NUMBERS = (
     *(
@@ -47,6 +48,9 @@ VALUES = (
     *('"1767225600000"', '"2026-01-01T00:00:00.000Z"', '"9999-12-31T23:59:59.999999Z"', '" 2026-01-01 "', "17672256e5"),
     *('"range"', '"square"', '"cube"', '"[0, 0, 1, 1]"', '"insert"', '"delete"'),
     *("-0", "0.5", "0.50", "12345678901234567.5"),
+    *("20260113", '"20260113"', "20260113.0", "2026", "1767225600", '"1767225600.25"', "1767225600.25"),
+    *('"1.7672256e12"', "202601130900", '"20260113090000"', '"2025-12-31T24:00Z"', '"2016-12-31T23:59:60Z"'),
+    '"2026-01-01T00:00:00z"',
 )
 BLANKS = ("", "", "", "", " ", "\t", "  ", "\r")
 COUNTS = ("1", "10", "10.0", "0", "-1", "11", "9007199254740992", "9007199254740993", "99999999999999999999", "1e1")
@@ -73,16 +77,16 @@ LIMITS = (
 )
 
 
-def check(path: Path, zone: str, limits: RequestLimits, owner: str = "x") -> int:
+def check(path: Path, zone: str, limits: RequestLimits, owner: str = "x", unit: str | None = None) -> int:
     """Parse a file in both ways, compare, and return how many rows were parsed in columns."""
     try:
-        slow = [parse_requests(chunk, NOW, zone, limits, owner) for chunk in read_records(str(path), None)]
+        slow = [parse_requests(chunk, NOW, zone, limits, owner, unit) for chunk in read_records(str(path), None)]
     except InputFileError:
         slow = []
     fast, left = [], []
     try:
         for chunk in read_requests(str(path), None, request_fields()):
-            fast.append(parse_request_chunk(_counting(chunk, left), NOW, zone, limits, owner))
+            fast.append(parse_request_chunk(_counting(chunk, left), NOW, zone, limits, owner, unit))
     except InputFileError:
         fast = []
     for place, schema in enumerate((REQUESTS, REJECTED)):
@@ -110,7 +114,7 @@ def test_lines_of_near_plain_json(tmp_path: Path) -> None:
         path = tmp_path / "r.jsonl"
         path.write_bytes(b"\n".join(_lines(rnd)))
         with trying(("near plain", number)):
-            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3], rnd.choice(OWNERS))
+            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3], rnd.choice(OWNERS), rnd.choice(UNITS))
     assert in_columns > scale(1_000)
 
 
@@ -321,7 +325,7 @@ def test_parquet_of_near_plain_types(tmp_path: Path) -> None:
         path = tmp_path / "r.parquet"
         pq.write_table(pa.table(columns), path, row_group_size=6)
         with trying(("parquet", number)):
-            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3])
+            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3], unit=rnd.choice(UNITS))
     assert in_columns > scale(300)
 
 
@@ -391,10 +395,10 @@ def _choices(rnd: random.Random, name: str) -> list[Choice]:
     }
     times: list[Choice] = [
         (_TEXT_TIMES, pa.string()),
-        ((None, 0, 1_767_225_600_000, -1, 10**15), pa.int64()),
+        ((None, 0, 1_767_225_600_000, -1, 10**15, 20_260_113, 2026, 1_767_225_600, 20_260_113_090_000), pa.int64()),
         ((0, None, 2**40), pa.timestamp(rnd.choice(("us", "ns", "ms")))),
         ((0, None, 20_000), pa.date32()),
-        ((0.0, 1.5, None, 1e12), pa.float64()),
+        ((0.0, 1.5, None, 1e12, 2.0260113e7, 1_767_225_600.25, float("nan")), pa.float64()),
         ((0, None), pa.timestamp("ms", "UTC")),
     ]
     known = PLAIN_CHOICES | nested

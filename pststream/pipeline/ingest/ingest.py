@@ -93,6 +93,7 @@ class ReaderOptions:
     columns: tuple[tuple[str, tuple[str, ...]], ...] = ()
     constants: tuple[tuple[str, str], ...] = ()
     timezone: str = "UTC"
+    time_unit: str | None = None
     max_text_bytes: int = 1_048_576
 
 

@@ -52,7 +52,7 @@ def owner_of(options: str) -> str:
 @lru_cache(maxsize=4_096)
 def _reading_of(options: str) -> _Reading:
     of_file: Mapping[str, Any] = json.loads(options)
-    other = [of_file.get(name) for name in ("columns", "constants", "timezone")]
+    other = [of_file.get(name) for name in ("columns", "constants", "timezone", "time_unit")]
     named = (of_file.get(name) for name in ("format", "owner", LANDED, UNDATED, GIVEN_PATH))
     format, owner, landed, undated, given_path = named
     return _Reading(format, owner or "", bool(landed), bool(undated), given_path, json.dumps(other))

@@ -279,7 +279,8 @@ def _parse(kind: str, file: File, at: dt.datetime, part: FilePart | None) -> Ite
         if fault := find_owner_fault(options[OWNER]):
             raise InputFileError(file["path"], fault, "rename the folder, whose name is the owner")
         for requests in read_requests(file["path"], options["format"], request_fields(), part, limits.longest_row):
-            yield from parse_request_chunk(requests, at, options["timezone"], limits, options[OWNER])
+            zone, unit = options["timezone"], options["time_unit"]
+            yield from parse_request_chunk(requests, at, zone, limits, options[OWNER], unit)
         return
     parsing, ahead = replace(object_options(options), sha256=file["sha256"]), options[MAX_AHEAD]
     latest = to_micros(at) + ahead * 1_000_000 if ahead else names.NEVER_US
@@ -293,7 +294,8 @@ def object_options(options: dict[str, Any]) -> ObjectOptions:
     """Return the reader options that the ledger stores for a file; raises UsageError for invalid ones."""
     columns = {name: tuple(sources) for name, sources in options["columns"]}
     bounds = {name: options[name] for name in OBJECT_BOUNDS if name in options}
-    return ObjectOptions(columns, dict(options["constants"]), options["timezone"], **bounds)
+    times = {name: options[name] for name in ("timezone", "time_unit")}
+    return ObjectOptions(columns, dict(options["constants"]), **times, **bounds)
 
 
 def _add_missing_columns(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -121,7 +121,7 @@ def ingest_landed(
     folder: str,
 ) -> dict[str, Any]:
     """Ingest landed files of `folder`, that of their kind; the options of columns apply to objects only."""
-    reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
+    reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone, time_unit=options.time_unit)
     log = with_fields(progress, step="ingest")
     return ingest(home, settings, kind, paths, reading, log, True, folder)
 

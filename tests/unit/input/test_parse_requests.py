@@ -10,13 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.base import names
-from pststream.input.parse_requests import REQUESTS, parse_requests
+from pststream.input.parse_objects import ObjectOptions, parse_objects
+from pststream.input.parse_requests import REQUESTS, parse_request_chunk, parse_requests, request_fields
 from pststream.input.raw_values import NotFinite
+from pststream.input.readers import read_chunks, read_requests
 from pststream.input.row_chunks import REASONS, REJECTED, RecordChunk, Reject
 from pststream.state.data_files import FileWriter, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
-from tests.oracles.records import read_records
+from tests.oracles.records import read_records, to_records
 from tests.oracles.text import term_id
 
 NOW = datetime(2026, 5, 1, 12, 30, 0, 5, tzinfo=UTC)
@@ -36,6 +38,41 @@ def parse(records: list[dict[str, Any]]) -> Any:
     assert accepted.schema == REQUESTS and rejected.schema == REJECTED
     assert len(accepted) + len(rejected) == len(records)
     return accepted.to_pylist(), rejected.to_pylist()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/Chicago"])
+def test_int96_times_mean_what_microseconds_and_texts_mean(tmp_path: Path, zone: str) -> None:
+    years = (1750, 1899, 2026, 2262, 2263, 2500, 2600, 9999)
+    moments = [datetime(year, 12, 31, 1, 2, 3, 456789) for year in years]
+    micros = pa.array(moments, pa.timestamp("us"))
+    forms = [(pa.array([moment.isoformat() for moment in moments]), False), (micros, False), (micros, True)]
+    outcomes = [_read_times(tmp_path, [str(year) for year in years], *form, zone) for form in forms]
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+    in_columns, one_by_one, (objects, rejects) = outcomes[0]
+    assert in_columns == one_by_one
+    assert [row["subscription_id"] for row in in_columns[0]] == [str(year) for year in years[2:]]
+    assert [row["object_id"] for row in objects] == ["2026"]
+    assert {row["reason"] for row in rejects} == {"time_out_of_range"}
+
+
+def _read_times(folder: Path, ids: list[str], times: pa.Array, int96: bool, zone: str) -> Any:
+    """Return accepted rows, and rejects without raw values, of requests in columns, one by one, and of objects."""
+    fields = {name: pa.repeat(value, len(ids)) for name, value in (("op", "insert"), ("keywords", "tea"))}
+    circle = pa.array([{"lon": 1.0, "lat": 2.0, "radius_m": 3.0}] * len(ids))
+    tables = {
+        "requests": pa.table({"subscription_id": ids, "expires_at": times, "circle": circle, **fields}),
+        "objects": pa.table({"object_id": ids, "ts": times, "lon": [1] * len(ids), "lat": [2] * len(ids), "text": ids}),
+    }
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet", use_deprecated_int96_timestamps=int96)
+    (requests,) = read_requests(f"{folder}/requests.parquet", None, request_fields())
+    (objects,) = read_chunks(f"{folder}/objects.parquet", None, ObjectOptions().sources)
+    outcomes = [
+        parse_request_chunk(requests, NOW, zone),
+        parse_requests(to_records(requests), NOW, zone),
+        parse_objects(objects, ObjectOptions(timezone=zone)),
+    ]
+    return [(good.to_pylist(), bad.drop_columns(["raw"]).to_pylist()) for good, bad in outcomes]
 
 
 def test_an_insertion() -> None:

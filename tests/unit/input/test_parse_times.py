@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.errors import SettingError
-from pststream.input.parse_times import EARLIEST_US, LAST_US, OUT_OF_RANGE_US, parse_time, parse_times
+from pststream.input.parse_times import (
+    AMBIGUOUS_US,
+    EARLIEST_US,
+    LAST_US,
+    OUT_OF_RANGE_US,
+    TIME_UNITS,
+    parse_time,
+    parse_times,
+    time_fault,
+)
 from pststream.input.raw_values import is_blank, is_plain, to_numbers, to_texts
 from pststream.settings import check_zone
 from tests.fuzz.cases import examples
@@ -33,6 +42,14 @@ FORMS = st.sampled_from(
         lambda t: f"  {t.isoformat()}9 ",
         lambda t: t.date().isoformat(),
         lambda t: str(int(t.microsecond) - 500_000),
+        lambda t: str(us(t.replace(tzinfo=UTC)) // 1000),
+        lambda t: f"{us(t.replace(tzinfo=UTC)) // 1000}.0",
+        lambda t: str(us(t.replace(tzinfo=UTC)) / 10**6),
+        lambda t: repr(us(t.replace(tzinfo=UTC)) / 10**6 * 1e-4),
+        lambda t: t.strftime("%Y%m%d").zfill(8),
+        lambda t: t.strftime("%Y%m%d%H%M").zfill(12),
+        lambda t: t.strftime("%Y%m%d%H%M%S").zfill(14),
+        lambda t: t.strftime("%Y"),
     ]
 )
 
@@ -42,13 +59,22 @@ def us(moment: datetime) -> int:
 
 
 @given(
-    st.lists(st.one_of(st.tuples(MOMENTS, FORMS).map(lambda made: made[1](made[0])), st.text(max_size=9)), max_size=5)
+    st.lists(st.one_of(st.tuples(MOMENTS, FORMS).map(lambda made: made[1](made[0])), st.text(max_size=9)), max_size=5),
+    st.sampled_from([None, *TIME_UNITS]),
 )
 @examples(500)
-def test_texts_are_read_as_datetime_reads_them(texts: list[str]) -> None:
-    times, read = parse_times(pa.array(texts, pa.string()), "UTC")
-    assert [int(t) if r else None for t, r in zip(times, read)] == [slow.time_us(text) for text in texts]
-    assert [parse_time(text) for text in texts] == [slow.time_us(text) for text in texts]
+def test_texts_are_read_as_the_twin_reads_them(texts: list[str], unit: str | None) -> None:
+    expected = [_seen(slow.time_us(text, unit)) for text in texts]
+    times, read = parse_times(pa.array(texts, pa.string()), "UTC", unit)
+    assert [_seen(int(t)) if r else None for t, r in zip(times, read)] == expected
+    assert [_seen(parse_time(text, "UTC", unit)) for text in texts] == expected
+
+
+def _seen(time: int | None) -> int | str | None:
+    """A time; of the far ones, whether they are before or after those that can be written."""
+    if time in (AMBIGUOUS_US, slow.AMBIGUOUS):
+        return "ambiguous"
+    return time if time is None or abs(time) <= LAST_US else math.copysign(math.inf, time)
 
 
 @given(st.datetimes(datetime(1920, 1, 1), datetime(2199, 1, 1)), st.sampled_from(["America/Chicago", "Asia/Kolkata"]))
@@ -71,9 +97,11 @@ def test_clocks_set_forward_and_back() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "yesterday", "2021-02-29", "2021-13-01", "2021-00-01", "2021-01-32", "2021-01-01T24:00", "2021-01-01T10:60",
+        "", "yesterday", "2021-02-29", "2021-13-01", "2021-00-01", "2021-01-32", "2021-01-01T24:01", "2021-01-01T10:60",
         "2021-01-01T10:00:61", "2021-01-01T10:00+", "2021-01-01T10:00+5", "2021-01-01T10:00+24:00", "2021-01-01T",
-        "2021/01/01", "01.01.2021", "12.5", "1e3", "NaN", "-", "２０２１",
+        "2021/01/01", "01.01.2021", "1767254400000.5", "1e3", "NaN", "-", "２０２１", "2021", "2021-01", "2021-W03",
+        "2021-01-01T24:00:01", "2021-01-01T24:00:00.01Z", "2016-12-31T12:30:60Z", "2016-12-31T23:59:61Z",
+        "2016-12-31T22:59:60-02:00", "2021-01-13T00:00Z/2021-01-16T00:00Z", "2021-013", "12021-01-01",
     ],
 )  # fmt: skip
 def test_texts_that_are_no_times(text: str) -> None:
@@ -84,10 +112,11 @@ def test_texts_that_are_no_times(text: str) -> None:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        (pa.array([1_700_000_000_000, None, -1]), [1_700_000_000_000_000, None, -1000]),
-        (pa.array([5], pa.int8()), [5000]),
+        (pa.array([1_700_000_000_000, None, -1]), [1_700_000_000_000_000, None, AMBIGUOUS_US]),
+        (pa.array([5], pa.int8()), [AMBIGUOUS_US]),
         (pa.array([2**64 - 1], pa.uint64()), [OUT_OF_RANGE_US]),
-        (pa.array([1.0, 1.5, float("nan"), None, -1e300]), [1000, None, None, None, -OUT_OF_RANGE_US]),
+        (pa.array([1e12, 1e12 + 0.5, 1.5, float("nan"), None]), [10**15, None, AMBIGUOUS_US, None, None]),
+        (pa.array([2.0260113e7, 2026.0, 1e300]), [us(datetime(2026, 1, 13, tzinfo=UTC)), None, OUT_OF_RANGE_US]),
         (pa.array([date(1970, 1, 2), None]), [86_400_000_000, None]),
         (pa.array([1, None], pa.timestamp("s")), [1_000_000, None]),
         (pa.array([1999], pa.timestamp("ns")), [1]),
@@ -117,15 +146,65 @@ def test_a_column_of_local_timestamps() -> None:
     ("value", "expected"),
     [
         (5, 5000), (5.0, 5000), (5.5, None), (True, None), (None, None), ([1], None),
-        (10**30, OUT_OF_RANGE_US), (-(10**30), -OUT_OF_RANGE_US),
-        ("9" * 30, OUT_OF_RANGE_US), ("-" + "9" * 30, -OUT_OF_RANGE_US), ("+5", 5000),
+        (10**30, OUT_OF_RANGE_US), (-(10**30), -OUT_OF_RANGE_US), (float("inf"), None),
+        ("9" * 30, OUT_OF_RANGE_US), ("-" + "9" * 30, -OUT_OF_RANGE_US), ("+5", 5000), (20260113, 20_260_113_000),
         (date(1970, 1, 2), 86_400_000_000),
         (datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), 0),
         ("9999-12-31T23:59:59.999999Z", LAST_US),
     ],
 )  # fmt: skip
 def test_single_values(value: Any, expected: int | None) -> None:
-    assert parse_time(value) == expected
+    assert parse_time(value, unit="ms") == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ("1767254400", "ambiguous_time"), ("1767254400.123", "ambiguous_time"), ("-1", "ambiguous_time"),
+        ("0", "ambiguous_time"), ("94694399999", "ambiguous_time"), ("94694400000", None), ("1767254400000", None),
+        ("1e12", None), ("45658", "ambiguous_time"), ("45658.3333", "ambiguous_time"), ("2026", "unreadable_time"),
+        ("202601", "ambiguous_time"), ("20260113", None), ("20260229", "ambiguous_time"),
+        ("10660101", "time_out_of_range"), ("202601130900", "ambiguous_time"), ("197613130900", None),
+        ("20260113090000", "ambiguous_time"), ("99991231235959", "ambiguous_time"),
+        ("1767254400123456", "time_out_of_range"), ("1767254400123456789", "time_out_of_range"),
+    ],
+)  # fmt: skip
+def test_numbers_without_a_unit_are_milliseconds_only_if_nothing_speaks_against_it(
+    written: str, fault: str | None
+) -> None:
+    number = float(written)
+    columns = [[written], ["2026-01-01", written], [number], [int(number)] if number.is_integer() else [number]]
+    for column in columns:
+        times, read = parse_times(pa.array(column), "UTC")
+        assert time_fault(int(times[-1]) if read[-1] else None) == time_fault(parse_time(column[-1])) == fault
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("2025-12-31T24:00:00Z", "2026-01-01T00:00:00Z"), ("2025-12-31 24:00", "2026-01-01"),
+        ("20251231T2400+0200", "2025-12-31T22:00:00Z"), ("2025-12-31T24:00:00.000-08:00", "2026-01-01T08:00:00Z"),
+        ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59.999999Z"), ("20161231T235960Z", "2016-12-31T23:59:59.999999Z"),
+        ("2016-12-31T23:59:60.25Z", "2016-12-31T23:59:59.999999Z"),
+        ("2017-01-01T05:29:60+05:30", "2016-12-31T23:59:59.999999Z"),
+        ("2016-12-31 23:59:60", "2016-12-31T23:59:59.999999"), ("20260113", "2026-01-13"),
+        ("2026-01-13t09:00:00z", "2026-01-13T09:00:00Z"), ("20260113T0900Z", "2026-01-13T09:00:00Z"),
+        ("2026-W03-2", "2026-01-13"),
+    ],
+)  # fmt: skip
+def test_rare_forms_of_texts(text: str, same: str) -> None:
+    for zone in ("UTC", "America/Chicago"):
+        expected = parse_times(pa.array([same]), zone)[0].tolist()
+        for beside in ("2026-01-13T09:00:00Z", "x"):
+            times, read = parse_times(pa.array([beside, text]), zone)
+            assert read[1] and times[1:].tolist() == [parse_time(text, zone)] == expected
+
+
+def test_seconds_with_a_fraction_are_rounded_to_microseconds() -> None:
+    expected = us(datetime(2026, 1, 1, 8, 0, 0, 123_457, tzinfo=UTC))
+    for written in ("1767254400.123457", 1767254400.1234567):
+        times, read = parse_times(pa.array([written]), "UTC", "s")
+        assert read[0] and times[0] == parse_time(written, unit="s") == expected
 
 
 def test_the_year_0_is_a_time_that_is_far_out() -> None:
