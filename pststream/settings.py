@@ -9,7 +9,8 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -103,6 +104,23 @@ def _check_keep(settings: "Settings") -> None:
             reason = f"{table}={days}d is less than lateness_seconds ({settings.lateness_seconds:,})"
             hint = "objects within the lateness decide about duplicates: keep them longer, or lower lateness_seconds"
             raise SettingError("keep", reason, hint)
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """A source of objects, `[sources.<name>]`: which landed files are of it, and how they are read.
+
+    files      a folder below `objects/` of the landing folder, or a pattern of paths below it (fnmatch: `*` also stands
+               for `/`)
+    columns, constants, timezone, time_unit   as the options of `pststream ingest`; an empty zone: that of the settings
+    """
+
+    name: str
+    files: str
+    columns: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    constants: tuple[tuple[str, str], ...] = ()
+    timezone: str = ""
+    time_unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -270,6 +288,7 @@ class Settings:
     )
     delivery_seconds: int = declare(20, "time for each sink in one run; the rest waits for the next run", least=1)
     sinks: tuple[SinkSettings, ...] = ()
+    sources: tuple[SourceSettings, ...] = ()
 
 
 def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Settings:
@@ -280,15 +299,19 @@ def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Sett
     values: dict[str, Any] = {}
     known = {key.name: key for key in setting_keys()}
     sinks: tuple[SinkSettings, ...] = ()
+    sources: tuple[SourceSettings, ...] = ()
     for source, given in _read_sources(home, known, arguments):
         for name, value in given.items():
             if name == "sinks":
                 sinks = read_sinks(value, os.environ)
                 continue
+            if name == "sources":
+                sources = _read_tables_of_sources(value)
+                continue
             if name not in known:
                 raise SettingError(name, f"unknown key in {source}", "known keys: " + ", ".join(known))
             values[name] = known[name].convert(value, name, f"{value!r} in {source} ")
-    settings = Settings(**values, sinks=sinks)
+    settings = Settings(**values, sinks=sinks, sources=sources)
     for name, key in known.items():
         key.check_value(getattr(settings, name), name)
     _check_keep(settings)
@@ -297,6 +320,37 @@ def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Sett
             # The sample weighs a match as this many postings.
             raise SettingError(name, f"{cost} is more than 1000 times cost_posting")
     return settings
+
+
+def _read_tables_of_sources(tables: Any) -> tuple[SourceSettings, ...]:
+    """Return the sources of a settings file in its order. Raises SettingError with the source and the key."""
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise SettingError("sources", "is not made of tables", "write [sources.<name>] and its keys below")
+    known: dict[str, Any] = {field.name: "" for field in fields(SourceSettings)[1:]} | {"columns": {}, "constants": {}}
+    sources = []
+    for name, table in tables.items():
+        for key, value in table.items():
+            if key not in known:
+                raise SettingError(f"sources.{name}.{key}", "unknown key", "known keys: " + ", ".join(known))
+            texts = value.values() if isinstance(value, dict) else [value]
+            if type(value) is not type(known[key]) or not all(isinstance(text, str) for text in texts):
+                hint = f'{key} = {{ ts = "time" }}' if known[key] == {} else f'{key} = "..."'
+                raise SettingError(f"sources.{name}.{key}", f"{value!r} is of another kind", hint)
+        if not table.get("files"):
+            raise SettingError(f"sources.{name}.files", "is missing", 'files = "crimes" or files = "*/crimes-*.csv"')
+        columns = tuple((field, tuple(text.split("+"))) for field, text in table.get("columns", {}).items())
+        given = {"columns": columns, "constants": tuple(table.get("constants", {}).items())}
+        sources.append(SourceSettings(name, **table | given))
+    return tuple(sources)
+
+
+def find_source(sources: Sequence[SourceSettings], path: str, folder: str) -> SourceSettings | None:
+    """Return the first source of which a file is; None if there is none.
+
+    folder: `objects/` of a landing folder; `path` and it are absolute, or addresses
+    """
+    below = path.removeprefix(f"{folder.rstrip('/')}/")
+    return next((one for one in sources if below.startswith(f"{one.files}/") or fnmatchcase(below, one.files)), None)
 
 
 def setting_keys() -> list[SettingKey]:
@@ -310,6 +364,14 @@ def default_file() -> str:
     for key in setting_keys():
         lines += [f"# {key.meaning}", f"{key.name} = {_toml(key.default)}", ""]
     lines += [
+        "# A source of objects: landed files with other columns. Add any number, below all keys above.",
+        "# [sources.crimes]",
+        '# files = "crimes"  # a folder below objects/, or a pattern: * and ? stand for any characters',
+        '# columns = { object_id = "@row", ts = "time", text = "offense+location" }',
+        '# constants = { text = "" }',
+        '# timezone = "America/Chicago"',
+        '# time_unit = "s"  # of numbers: s or ms',
+        "",
         "# A sink that matches are delivered to. Add any number of sinks, below all keys above.",
         "# [sinks.alerts]",
     ]

@@ -251,6 +251,7 @@ def _add_flow(commands: Any) -> None:
     ingest.add_argument(
         "--again", action="store_true", help="read the files even if they were read before; ids may be duplicates then"
     )
+    ingest.add_argument("--source", metavar="NAME", help="for `objects`: read as [sources.NAME] of the settings says")
     _add_reader_options(ingest)
     _add_owner(ingest, "for `requests`: their owner (default: nobody)")
     _add_strict(ingest)

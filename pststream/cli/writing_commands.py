@@ -62,10 +62,12 @@ def ingest_command(context: CommandContext, arguments: Any) -> CommandResult:
     if not arguments.paths:
         raise UsageError("ingest: no file is given", "give files, folders or globs, or --retry-rejects REASON")
     if arguments.kind == "requests":
-        refuse_options("ingest requests", {"--column": arguments.column, "--constant": arguments.constant})
+        of_objects = {name: getattr(arguments, name) for name in ("column", "constant", "source")}
+        refuse_options("ingest requests", {f"--{name}": value for name, value in of_objects.items()})
     else:
         refuse_options("ingest objects", {"--owner": arguments.owner})
-    options, owner = reader_options(context, arguments), arguments.owner or ""
+    options = _options_of_source(context, arguments) if arguments.source else reader_options(context, arguments)
+    owner = arguments.owner or ""
     document = ingest(
         context.home,
         context.settings,
@@ -135,6 +137,14 @@ def reader_options(context: CommandContext, arguments: Any) -> Any:
     constants = tuple(_assignments("--constant", arguments.constant))
     given = {"format": arguments.format, "time_unit": arguments.time_unit}
     return replace(options_of(context.settings), columns=columns, constants=constants, **given)
+
+
+def _options_of_source(context: CommandContext, arguments: Any) -> Any:
+    from pststream.pipeline.ingest.ingest import options_of_source
+
+    others = ("column", "constant", "timezone", "time_unit")
+    refuse_options("ingest --source", {f"--{name.replace('_', '-')}": getattr(arguments, name) for name in others})
+    return replace(options_of_source(context.settings, arguments.source), format=arguments.format)
 
 
 def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
@@ -261,6 +271,9 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
         refuse_options("run --watch", {"--strict": arguments.strict})
     else:
         refuse_options("run without --watch", {"--metrics": arguments.metrics})
+    if context.settings.sources:
+        of_files = {"--column": arguments.column, "--constant": arguments.constant, "--time-unit": arguments.time_unit}
+        refuse_options("a landing folder whose sources are in the settings", of_files)
     check_landing(arguments.landing)
     _init(context)
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings

@@ -11,7 +11,15 @@ import pyarrow.compute as pc
 
 from pststream.base.arrow_columns import TIME
 from pststream.base.errors import UsageError
-from pststream.input.parse_times import AMBIGUOUS_US, EARLIEST_US, LATEST_US, parse_time, parse_times, time_fault
+from pststream.input.parse_times import (
+    AMBIGUOUS_US,
+    EARLIEST_US,
+    LATEST_US,
+    TIME_UNITS,
+    parse_time,
+    parse_times,
+    time_fault,
+)
 from pststream.input.raw_values import format_number, is_blank, is_longer, is_plain, to_numbers, to_texts
 from pststream.input.row_chunks import MAX_RAW_CHARACTERS, REASONS, ColumnChunk, Reject, rejects_table
 from pststream.queries.text.tokenizer import terms_of
@@ -95,6 +103,8 @@ class ObjectOptions:
 
     def __post_init__(self) -> None:
         check_zone(self.timezone)
+        if self.time_unit not in (None, *TIME_UNITS):
+            raise UsageError(f"no unit of time is {self.time_unit!r}", "units: " + ", ".join(TIME_UNITS))
         for name in (*self.columns, *self.constants):
             if name not in OBJECT_FIELDS:
                 raise UsageError(f"objects have no field {name!r}", "fields: " + ", ".join(OBJECT_FIELDS))

@@ -132,6 +132,65 @@ def test_rows_without_an_id_have_others_in_a_file_of_the_same_name(tmp_path: Pat
     assert len(set(stored(home))) == 2
 
 
+SOURCES = """
+[sources.crimes]
+files = "crimes"
+columns = { object_id = "@row", ts = "time", text = "offense+location", lon = "x", lat = "y" }
+timezone = "America/Chicago"
+
+[sources.quakes]
+files = "*/quakes-*.jsonl"
+columns = { object_id = "id", text = "place" }
+constants = { lat = "7" }
+time_unit = "s"
+"""
+
+
+def test_landed_files_are_read_as_their_source_says(tmp_path: Path) -> None:
+    home, landing = home_at(tmp_path / "home"), tmp_path / "landing"
+    (home.path / "pststream.toml").open("a").write(SOURCES)
+    crimes = "time,offense,location,x,y\n2026-03-01 09:00:00,theft,parking lot,1,2\n"
+    land(landing, "objects/crimes/2026/daily.csv", crimes)
+    land(landing, "objects/usgs/quakes-1.jsonl", '{"id": "q", "ts": 1772323200, "lon": 3, "place": "at sea"}\n')
+    land(landing, "objects/usgs/other.csv", HEADER + row("o"))
+    ingested = run(home, landing)
+    assert (ingested["accepted"], ingested["rejected"]) == (3, 0)
+    rows = table_of(home, "objects").to_pyarrow_table().to_pylist()
+    seen = {row["text"]: (row["ts"].isoformat(), row["lon"], row["lat"]) for row in rows}
+    assert seen == {
+        "theft parking lot": ("2026-03-01T15:00:00+00:00", 1, 2),
+        "at sea": ("2026-03-01T00:00:00+00:00", 3, 7),
+        "tea": ("2026-03-01T00:00:00+00:00", 1, 2),
+    }
+    assert run(home, landing)["files"] == 0
+    named = land(tmp_path, "tomorrow.csv", crimes.replace("2026-03-01", "2026-03-02"))
+    assert home.ingest("objects", [named], "--source", "crimes")["accepted"] == 1
+    assert (
+        "sources in the settings: crimes, quakes"
+        in home.run("ingest", "objects", named, "--source", "x", code=2)["error"]
+    )
+    assert "--column does not apply" in home.run("run", landing, "--column", "text=a", code=2)["error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("[sources.a]\ncolumns = { ts = 'time' }", "sources.a.files"),
+        ("[sources.a]\nfiles = 'x'\ncolumn = 'y'", "sources.a.column"),
+        ("[sources.a]\nfiles = 'x'\ncolumns = 'y'", "sources.a.columns"),
+        ("[sources.a]\nfiles = 'x'\ncolumns = { colour = 'y' }", "sources.a"),
+        ("[sources.a]\nfiles = 'x'\ntimezone = 'Mars/Olympus'", "sources.a"),
+        ("[sources.a]\nfiles = 'x'\ntime_unit = 'h'", "sources.a"),
+        ("sources = 3", "sources"),
+    ],
+)
+def test_a_source_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, label: str) -> None:
+    home, landing = home_at(tmp_path / "home"), tmp_path / "landing"
+    land(landing, "objects/a.csv", HEADER + row("a"))
+    (home.path / "pststream.toml").write_text(text)
+    assert label in home.run("run", landing, code=2)["error"]
+
+
 def test_requests_without_a_time_count_at_each_path(tmp_path: Path) -> None:
     landing, home = tmp_path / "landing", home_at(tmp_path / "home")
     leave = '{"op": "delete", "subscription_id": "s"}\n'

@@ -19,7 +19,7 @@ from typing import Any, cast
 import pyarrow.dataset as pds
 
 from pststream.base import names
-from pststream.base.errors import PassingError, RetryableError, UsageError
+from pststream.base.errors import PassingError, PstError, RetryableError, SettingError, UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.base.texts import counted, escape_controls
 from pststream.base.utc_times import iso
@@ -65,7 +65,7 @@ from pststream.pipeline.ingest.stage_file import (
     with_options,
 )
 from pststream.pipeline.ingest.staged_rows import OVERSIZED
-from pststream.settings import Settings
+from pststream.settings import Settings, SourceSettings, find_source
 from pststream.state import fetched_files, quarantine
 from pststream.state.data_files import SHARED
 from pststream.state.home import Home
@@ -97,9 +97,30 @@ class ReaderOptions:
     max_text_bytes: int = 1_048_576
 
 
-def options_of(settings: Settings) -> ReaderOptions:
-    """Return the options that the settings give."""
-    return ReaderOptions(timezone=settings.timezone, max_text_bytes=settings.max_text_bytes)
+def options_of(settings: Settings, source: SourceSettings | None = None) -> ReaderOptions:
+    """Return the options that the settings give: those of a source, or of files that are of none.
+
+    Raises SettingError for options of the source that contradict each other.
+    """
+    options = ReaderOptions(timezone=settings.timezone, max_text_bytes=settings.max_text_bytes)
+    if source is None:
+        return options
+    own = {name: getattr(source, name) for name in ("columns", "constants", "time_unit")}
+    options = replace(options, timezone=source.timezone or settings.timezone, **own)
+    try:
+        object_options(options.__dict__)
+    except PstError as error:
+        raise SettingError(f"sources.{source.name}", str(error)) from None
+    return options
+
+
+def options_of_source(settings: Settings, name: str) -> ReaderOptions:
+    """Return the options of a source; raises UsageError if there is none of this name."""
+    named = [source for source in settings.sources if source.name == name]
+    if not named:
+        known = ", ".join(source.name for source in settings.sources) or "none"
+        raise UsageError(f"no source is named {name!r}", f"sources in the settings: {known}")
+    return options_of(settings, named[0])
 
 
 def has_rejects(document: Mapping[str, Any]) -> bool:
@@ -144,6 +165,8 @@ def ingest(
         raise UsageError(fault, "give --owner NAME with requests: a name in UTF-8 without control characters")
     options = options or options_of(settings)
     object_options(options.__dict__)
+    for source in settings.sources:
+        options_of(settings, source)
     home.check()
     suites = load_landed_suites(home, [kind])[kind]
     addresses = [path for path in dict.fromkeys(paths) if is_fetched(path)]
@@ -250,7 +273,7 @@ class _Intake:
     apart: bool = False
     _crowded_out: list[OfferedFile] = field(default_factory=list)
     _waiting: dict[str, str] = field(default_factory=dict)  # by owner, the first path that waits
-    _options: dict[tuple[str, str | None], str] = field(default_factory=dict)
+    _options: dict[tuple[str, str | None, SourceSettings | None], str] = field(default_factory=dict)
     _failure: RetryableError | None = None
 
     def open_sources(self, addresses: Sequence[str]) -> list[ObjectSource]:
@@ -426,10 +449,15 @@ class _Intake:
             self.postponed.append(file["path"])
 
     def _options_of(self, path: str) -> str:
-        owner = owner_of_landed(path, self.landed) if self.landed else self.owner
-        key = (owner, self.folders.get(path))
+        owner, source = self.owner, None
+        if self.landed:
+            owner = owner_of_landed(path, self.landed)
+            source = find_source(self.settings.sources, path, self.landed) if self.kind == names.OBJECTS else None
+        key = (owner, self.folders.get(path), source)
         if key not in self._options:
-            self._options[key] = stored_options(self.options, self.settings, self.quarantine_unreadable, *key)
+            options = options_of(self.settings, source) if source else self.options
+            landed = self.quarantine_unreadable
+            self._options[key] = stored_options(options, self.settings, landed, owner, self.folders.get(path))
         return self._options[key]
 
     def _find_known(self, known: KnownFiles, path: str, sha256: str) -> str | None:
