@@ -87,8 +87,8 @@ class _JsonField(NamedTuple):
             return pa.nulls(len(chosen), pa.string()), written
         # Each object is a line of its own, whose members are found as those of a request are.
         lines, _ = utf8_of(pc.binary_join_element_wise(self._gather(chosen).filter(pa.array(chosen)), "", "\n"))
-        found = next(scan_json(lines.tobytes(), (), np.count_nonzero(chosen))).fields
-        texts, written[chosen] = found.written()
+        read = next(scan_json(lines.tobytes(), (), int(np.count_nonzero(chosen))))
+        texts, written[chosen] = read.fields.written()
         return texts.take(pa.array(np.cumsum(chosen) - 1, mask=~chosen)), written
 
     def _slices(self, kind: int) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ KEYWORD_COLUMNS = (
     Column("clauses", pa.list_(pa.list_(pa.int64())), "insert: conjunctive normal form, term ids", True),
 )
 
-EVERY_OBJECT = "*"
+STAR = "*"
 """The keywords of requests and questions that every object satisfies."""
 
 EVERY_OBJECT_TEXT = "(every object)"
@@ -42,7 +42,7 @@ def parse_keyword_field(record: Mapping[str, Any], limits: RequestLimits) -> tup
     keywords = required_value(record, "keywords")
     # Readers give NaN as a subclass of str.
     if type(keywords) is not str:
-        raise FieldError("keywords", "not_a_value", keywords)
+        raise FieldError("keywords", "not_a_value", keywords, 'keywords are one text, such as "fire OR smoke"')
     parse = _clauses if len(keywords) <= _LONGEST_CACHED else _clauses.__wrapped__
     clauses = parse(keywords, limits.max_expression_words)
     if isinstance(clauses, str):
@@ -51,7 +51,7 @@ def parse_keyword_field(record: Mapping[str, Any], limits: RequestLimits) -> tup
 
 
 def parse_keywords_or_every(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str | None, list[list[int]]]:
-    """Return what `parse_keyword_field` does; of EVERY_OBJECT, None and the clause that every object satisfies."""
+    """Return what `parse_keyword_field` does; of STAR, None and the clause that every object satisfies."""
     keywords = record.get("keywords")
     if keywords is None or keywords == "":
         raise FieldError("keywords", "missing", record, 'no keywords are given; say "keywords": "*" for every object')
@@ -61,8 +61,8 @@ def parse_keywords_or_every(record: Mapping[str, Any], limits: RequestLimits) ->
 
 
 def is_every_object(keywords: Any) -> bool:
-    """Return whether the value of the field `keywords` is EVERY_OBJECT alone."""
-    return isinstance(keywords, str) and keywords.strip() == EVERY_OBJECT
+    """Return whether the value of the field `keywords` is STAR alone."""
+    return isinstance(keywords, str) and keywords.strip() == STAR
 
 
 def parse_keyword_column(field: RawField, limits: RequestLimits) -> ParsedColumns:
@@ -73,7 +73,7 @@ def parse_keyword_column(field: RawField, limits: RequestLimits) -> ParsedColumn
     clauses, parsed = parse_expressions(keywords, limits.max_expression_words, MAX_PAIRS)
     # Expressions beyond ASCII, or with quotes, one by one; those that are not valid stay unparsed.
     most = limits.max_expression_words
-    every = pc.fill_null(pc.equal(keywords, EVERY_OBJECT), False).to_numpy(zero_copy_only=False)
+    every = pc.fill_null(pc.equal(keywords, STAR), False).to_numpy(zero_copy_only=False)
     if every.any():
         clause = pa.array([[[names.EVERY_OBJECT]]], clauses.type)
         index = np.where(every, len(keywords), np.arange(len(keywords)))

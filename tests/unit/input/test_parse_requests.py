@@ -153,9 +153,9 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
         ({"kind": ["range"]}, "kind", "unknown_kind", "known: range"),
         ({"kind": 1}, "kind", "unknown_kind", "known: range"),
         ({"kind": NotFinite("NaN")}, "kind", "unknown_kind", "known: range"),
-        ({"keywords": NotFinite("NaN")}, "keywords", "not_a_value", ""),
+        ({"keywords": NotFinite("NaN")}, "keywords", "not_a_value", "keywords are one text"),
         ({"kind": "range", "keywords": ""}, "keywords", "missing", "for every object"),
-        ({"keywords": ["tea"]}, "keywords", "not_a_value", ""),
+        ({"keywords": ["tea"]}, "keywords", "not_a_value", 'such as "fire OR smoke"'),
         ({"keywords": "(tea"}, "keywords", "unreadable_expression", "at character 1: the parenthesis"),
         ({"keywords": "w " * 10_000}, "keywords", "unreadable_expression", "more than 1000 words"),
         (
