@@ -96,7 +96,8 @@ def read_question_parts(path: str, settings: Settings, name: str) -> Iterator[Re
 def read_question_records(records: Iterable[Mapping[str, Any]], settings: Settings) -> ReadQuestions:
     """Parse questions that a program gives; a question without an id gets its position, from 1."""
     read = ReadQuestions([], [])
-    numbered = ((row, {"question_id": str(row), **record}) for row, record in enumerate(records, start=1))
+    given = ({name: value for name, value in record.items() if value is not None} for record in records)
+    numbered = ((row, {"question_id": str(row), **record}) for row, record in enumerate(given, start=1))
     _parse_records(read, "", numbered, [], question_limits(settings), settings.timezone)
     return read
 

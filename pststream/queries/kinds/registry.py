@@ -76,7 +76,7 @@ def check_fields(record: Mapping[str, Any], kind: QueryKind | QuestionKind | Non
         if value is None or name in known:
             continue
         if kind and (others := fields_of_other_kinds(kind).get(name)):
-            advice = "" if record.get("kind") else ', which a request without "kind" is'
+            advice = "" if record.get("kind") else '; give "kind"'
             detail = f"the field belongs to the kind {' or '.join(others)}, not to {kind.name}{advice}"
             raise FieldError(name, "field_of_another_kind", value, detail)
         raise FieldError(name[:_SHOWN_NAME], "unknown_field", value, describe_unknown(name[:_SHOWN_NAME], known))
