@@ -34,7 +34,7 @@ REASONS: dict[str, str] = {
     "not_yours": "the request names another owner than that of its file",
     "unknown_kind": "the kind of query is unknown",
     "field_of_another_kind": "the field belongs to another kind of query",
-    "unknown_field": "there is no field of this name",
+    "unknown_field": "there is no such field",
     "unreadable_expression": "the keyword expression cannot be read",
     "unreadable_region": "the region cannot be read",
     "unreadable_point": "the point cannot be read",

@@ -79,7 +79,9 @@ def check_fields(record: Mapping[str, Any], kind: QueryKind | QuestionKind | Non
             advice = "" if record.get("kind") else '; give "kind"'
             detail = f"the field belongs to the kind {' or '.join(others)}, not to {kind.name}{advice}"
             raise FieldError(name, "field_of_another_kind", value, detail)
-        raise FieldError(name[:_SHOWN_NAME], "unknown_field", value, describe_unknown(name[:_SHOWN_NAME], known))
+        owner = f"the kind {kind.name}" if kind else "a deletion"
+        name = name[:_SHOWN_NAME]
+        raise FieldError(name, "unknown_field", value, describe_unknown(name, known, owner))
 
 
 _SHOWN_NAME = 40
@@ -87,14 +89,14 @@ _SHOWN_NAME = 40
 
 
 @lru_cache(maxsize=1 << 10)
-def describe_unknown(name: str, known: frozenset[str]) -> str:
-    """Say that no field has this name, which of the known ones has a similar name, and where free fields stand."""
+def describe_unknown(name: str, known: frozenset[str], owner: str) -> str:
+    """Say that `owner` has no field of this name, which of its fields is probably meant, where free fields stand."""
     plain = {_letters(field): field for field in sorted(known)}
     near = [field for field in plain.values() if name.lower() in field.split("_")]
     near += [plain[letters] for letters in get_close_matches(_letters(name), plain, 1)]
     advice = f"did you mean {near[0]}?" if near else f"the fields are {', '.join(plain.values())}"
     free = f"{' F' if near else '; f'}ree fields stand in payload, an object" if "payload" in known else ""
-    return f"there is no field {name!r}; {advice}{free}"
+    return f"{name!r} is no field of {owner}; {advice}{free}"
 
 
 def _letters(name: str) -> str:

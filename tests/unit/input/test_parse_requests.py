@@ -193,7 +193,12 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
         ({"keywords": None}, "keywords", "missing", 'say "keywords": "*" for every object'),
         ({"keywords": None, "bbox": None}, "bbox", "missing", "exactly one of bbox, circle or geometry"),
         ({"at": "2026-01-01"}, "at", "unknown_field", "did you mean created_at?"),
-        ({"op": "delete"}, "keywords", "unknown_field", "the fields are at, op, owner, payload"),
+        (
+            {"op": "delete"},
+            "keywords",
+            "unknown_field",
+            "no field of a deletion; the fields are at, op, owner, payload",
+        ),
     ],
 )
 def test_a_bad_field_costs_its_row(changes: dict[str, Any], field: str, reason: str, detail: str) -> None:

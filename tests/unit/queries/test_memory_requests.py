@@ -137,12 +137,14 @@ def test_a_window_of_the_most_steps_is_accepted() -> None:
 def test_an_unknown_field_is_a_reject_that_says_what_was_meant(field: str, meant: str) -> None:
     accepted, (reject,) = parse({**HEAD, "keywords": "tea", "bbox": [0, 0, 1, 1], "note": None, field: "x"})
     assert (accepted, reject["field"], reject["reason"], reject["raw"]) == ([], field, "unknown_field", "x")
-    assert reject["detail"].startswith(f"there is no field '{field}'; did you mean {meant}? Free fields stand in")
+    assert reject["detail"].startswith(
+        f"'{field}' is no field of the kind range; did you mean {meant}? Free fields stand in"
+    )
 
 
 def test_an_unknown_column_of_parquet_is_one_fault_of_the_file(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist([HEAD | {"keyword": "tea", "bbox": [0, 0, 1, 1]}] * 5), tmp_path / "x.parquet")
-    with pytest.raises(InputFileError, match="column keyword: there is no field 'keyword'; did you mean keywords?"):
+    with pytest.raises(InputFileError, match="column 'keyword' is no field of such a file; did you mean keywords?"):
         list(read_requests(str(tmp_path / "x.parquet"), None, request_fields()))
 
 
