@@ -149,7 +149,7 @@ class Settings:
     timezone: str = declare("UTC", "zone of times that carry none (IANA name)", check=check_zone)
     max_text_bytes: int = declare(1_048_576, "longer texts are rejected", least=1)
     max_id_bytes: int = declare(1_024, "objects and insertions with longer ids are rejected", least=1)
-    max_payload_bytes: int = declare(65_536, "requests whose other fields are longer as JSON are rejected", least=1)
+    max_payload_bytes: int = declare(65_536, "requests whose payload is longer as JSON are rejected", least=1)
     max_expression_words: int = declare(
         1_000, "requests whose keyword expression has more words are rejected", least=1, greatest=1_000
     )

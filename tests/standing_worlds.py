@@ -105,7 +105,7 @@ def nearest(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
         "created_at": worlds.moment(step),
     }
     if rnd.randrange(8) == 0:
-        del row["keywords"]
+        row["keywords"] = "*"
     window = rnd.choice(WINDOWS)
     if window is not None:
         row["window"] = window
@@ -147,9 +147,9 @@ def reported(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
 
 
 def wordless(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
-    """Draw an insertion of the kind `range` without keywords."""
-    created_at = worlds.moment(step)
-    return {"op": "insert", "subscription_id": subscription_id, **worlds.some_region(rnd), "created_at": created_at}
+    """Draw an insertion of the kind `range` for every object."""
+    head = {"op": "insert", "subscription_id": subscription_id, "keywords": "*", "created_at": worlds.moment(step)}
+    return head | worlds.some_region(rnd)
 
 
 def standing_home(path: Path, world: WrittenWorld, **settings: Any) -> Home:

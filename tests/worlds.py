@@ -249,6 +249,9 @@ BAD_FIELDS: tuple[Row, ...] = (
     {"keywords": "(tea"},
     {"keywords": "tea OR"},
     {"keywords": ""},
+    {"keywords": None},
+    {"keyword": "tea"},
+    {"k": 3},
     {"bbox": [0.0, 10.0, 1.0, 9.0], "circle": None, "geometry": None},
     {"bbox": [0.0, 0.0, 181.0, 1.0], "circle": None, "geometry": None},
     {"bbox": None, "circle": None, "geometry": None},
@@ -277,7 +280,7 @@ def insertion(rnd: random.Random, subscription_id: str, step: int) -> Row:
     keywords = some_expression(rnd)
     times = {"created_at": moment(step), "expires_at": expires}
     head = {"op": "insert", "subscription_id": subscription_id, "keywords": keywords}
-    return head | some_region(rnd) | times | rnd.choice(({}, {"user": "Ada"}))
+    return head | some_region(rnd) | times | rnd.choice(({}, {"payload": {"user": "Ada"}}))
 
 
 def cut(rows: Sequence[Row], parts: int) -> list[Rows]:
@@ -377,7 +380,7 @@ def _json_lines(rows: Rows) -> str:
 
 _BOX = pa.list_(pa.float64())
 _CIRCLE = pa.struct([("lon", pa.float64()), ("lat", pa.float64()), ("radius_m", pa.float64())])
-_TEXTS = ("op", "subscription_id", "keywords", "created_at", "expires_at", "at", "user")
+_TEXTS = ("op", "subscription_id", "keywords", "created_at", "expires_at", "at")
 
 
 def _arrow(rows: Rows, kind: str) -> pa.Table:
@@ -388,6 +391,7 @@ def _arrow(rows: Rows, kind: str) -> pa.Table:
         table = pa.Table.from_pylist(rows, schema=pa.schema(texts + numbers))
         return table.append_column("ts", pa.array(times, pa.timestamp("us", tz="UTC")))
     fields = [pa.field(name, pa.string()) for name in _TEXTS]
+    fields.append(pa.field("payload", pa.struct([("user", pa.string())])))
     regions = [pa.field("bbox", _BOX), pa.field("circle", _CIRCLE), pa.field("geometry", pa.string())]
     # Polygons and MultiPolygons are nested to different depths, so a column has them as the text of JSON.
     texts = [row | {"geometry": json.dumps(row["geometry"])} if row.get("geometry") else row for row in rows]

@@ -206,12 +206,17 @@ CATALOGUE = (
     ),
     HostileFile("long-text.csv", "objects", lambda r, _: r.csv({"text": "x " * 1_000_000}), JUDGED, "text_too_long", 1),
     HostileFile(
-        "payload.jsonl", "requests", lambda r, _: r.requests({"note": "n" * 100_000}), JUDGED, "payload_too_long", 1
+        "payload.jsonl",
+        "requests",
+        lambda r, _: r.requests({"payload": {"note": "n" * 100_000}}),
+        JUDGED,
+        "payload_too_long",
+        1,
     ),
     HostileFile(
         "large-payload.jsonl",
         "requests",
-        lambda r, _: r.requests({"note": "n" * 20_000_000}),
+        lambda r, _: r.requests({"payload": {"note": "n" * 20_000_000}}),
         JUDGED,
         "row_too_long",
         1,
@@ -229,7 +234,7 @@ CATALOGUE = (
     HostileFile(
         "nested.jsonl",
         "requests",
-        lambda r, _: r.requests() + '{"note": ' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}\n",
+        lambda r, _: r.requests() + '{"payload": ' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}\n",
         JUDGED,
         "nested_too_deeply",
         1,

@@ -43,7 +43,8 @@ from pststream.state.home import Home
 
 _REQUESTS = """\
 {"op": "insert", "subscription_id": "a", "keywords": "coffee", "bbox": [0, 0, 1, 1], "created_at": "2026-01-01"}
-{"op": "insert", "subscription_id": "b", "keywords": "tea", "circle": {"lon": 0, "lat": 0, "radius_m": 5}, "note": 1}
+{"op": "insert", "subscription_id": "b", "keywords": "tea", "circle": {"lon": 0, "lat": 0, "radius_m": 5}, \
+"payload": {"note": 1}}
 {"deep": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}
 {"op": "insert", "subscription_id": "c", "keywords": "tea", "geometry": {"type": "Polygon", "coordinates": [[[0, 0], \
 [1, 0], [0, 1], [0, 0]]]}}
@@ -53,7 +54,7 @@ _HERE = {"point": {"lon": 18.0, "lat": 59.0}}
 _STANDING: list[dict[str, Any]] = [
     {"kind": "knn", "keywords": "coffee OR tea", **_HERE},
     {"kind": "knn", "keywords": "coffee AND w1", "window": "2h", **_HERE},
-    {"kind": "knn", "window": {"objects": 20}, **_HERE},
+    {"kind": "knn", "keywords": "*", "window": {"objects": 20}, **_HERE},
     {"kind": "topk", "keywords": "coffee w2 w4", "window": "2h", "alpha": 0.5, **_HERE},
     {"kind": "topk", "keywords": "tea", "window": {"objects": 20}, "alpha": 0.5, **_HERE},
     {"kind": "frequent_terms", "bbox": [17.0, 58.0, 19.0, 60.0], "window": "2h", "step": "1h"},

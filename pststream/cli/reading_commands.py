@@ -245,7 +245,9 @@ def add_ask_options(command: ArgumentParser) -> None:
     one.add_argument("--point", metavar="LON,LAT", help="knn, topk: where distances are measured from")
     one.add_argument("-k", metavar="K", help="knn, topk, frequent_terms: number of objects or terms")
     one.add_argument("--alpha", metavar="A", help="topk: weight of the place in the score, 0 to 1")
-    one.add_argument("--distance-scale-m", metavar="METRES", help="topk: distance from which on the place scores 0")
+    one.add_argument(
+        "--distance-scale-m", metavar="METRES", help="topk: distance from which on the place scores 0 (default 25000)"
+    )
     one.add_argument(
         "--window", metavar="T", help="only objects of this time before, such as 72h; objects=N: the newest N"
     )

@@ -32,6 +32,7 @@ from pststream.input.row_chunks import (
     check_row_number,
     column_names,
 )
+from pststream.queries.kinds.registry import describe_unknown
 
 _DAMAGED = "it is cut short, damaged or of another format: fetch it again, or give --format"
 
@@ -52,11 +53,16 @@ def read_parquet(path: str, sources: ColumnSources, part: FilePart | None = None
 
 
 def read_parquet_requests(
-    path: str, required: ColumnSources, part: FilePart | None = None, longest: int = MAX_ROW_BYTES
+    path: str,
+    required: ColumnSources,
+    known: frozenset[str] | None = None,
+    part: FilePart | None = None,
+    longest: int = MAX_ROW_BYTES,
 ) -> Iterator[RequestChunk]:
     """Yield chunks of all columns; rows of more than `longest` bytes are rejects.
 
-    Otherwise raises InputFileError as `read_parquet` does, and for columns nested too deeply.
+    Otherwise raises InputFileError as `read_parquet` does, for a column that is not `known` (None: any may be there),
+    and for columns nested too deeply.
     """
     with _open(path) as (source, file):
         for field in file.schema_arrow:
@@ -64,6 +70,10 @@ def read_parquet_requests(
         names = file.schema_arrow.names
         hint = "these files have no option --column: rename the column in the file"
         check_columns(path, {**required, **{name: [name] for name in names}}, names, hint)
+        for name in names if known else ():
+            if known and name not in known:
+                reason = "column " + describe_unknown(name[:40], known, "such a file")
+                raise InputFileError(path, reason, "rename or drop the column in the file")
         for chunk in map(partial(_reject_long_rows, longest), _chunks(path, source, file, names, part)):
             yield RequestChunk(chunk.rows, ParquetFields(chunk.table), partial(_records, chunk), chunk.rejected)
 

@@ -4,7 +4,7 @@ This module parses the fields that all requests share; the kind of query (querie
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from math import isfinite
 from typing import Any
@@ -18,8 +18,9 @@ from pststream.base.utc_times import to_micros
 from pststream.input.parse_times import EARLIEST_US, LAST_US, LATEST_US, parse_time, time_fault
 from pststream.input.raw_values import NotFinite, format_number, is_longer
 from pststream.input.row_chunks import RecordChunk, Reject, RequestChunk, rejects_table
+from pststream.queries.decode_json import decode_json
 from pststream.queries.kinds.contract import FieldError, QueryKind, RequestLimits, required_value
-from pststream.queries.kinds.registry import DEFAULT_KIND, KINDS, fields_of_other_kinds, request_columns
+from pststream.queries.kinds.registry import DEFAULT_KIND, KINDS, check_fields, request_columns
 from pststream.queries.raw_fields import RawField, RawFields
 
 _DEFAULT_LIMITS = RequestLimits()
@@ -38,8 +39,8 @@ REQUESTS = pa.schema(
 _LAST_END_US = LAST_US // 1000 * 1000
 """Bounds of files are in whole milliseconds: the millisecond after the end must be in the year 9999 too."""
 
-DELETE_FIELDS = frozenset({"op", "owner", "subscription_id", "at"})
-INSERT_FIELDS = frozenset({"op", "owner", "subscription_id", "kind", "created_at", "expires_at"})
+DELETE_FIELDS = frozenset({"op", "owner", "subscription_id", "at", "payload"})
+INSERT_FIELDS = frozenset({"op", "owner", "subscription_id", "kind", "created_at", "expires_at", "payload"})
 
 
 def parse_requests(
@@ -82,19 +83,22 @@ def _parse_request(
         raise FieldError("op", "missing", record)
     if op not in ("insert", "delete"):
         raise FieldError("op", "unknown_operation", op)
+    kind = None
+    if op == "insert":
+        kind = _parse_kind(record)
+    check_fields(record, kind, INSERT_FIELDS if kind else DELETE_FIELDS)
     if record.get("owner") not in (None, "") and parse_identifier_field(record, "owner") != owner:
         raise FieldError("owner", "not_yours", record["owner"], f"the requests of this file are of the owner {owner!r}")
     subscription_id = parse_identifier_field(record, "subscription_id")
-    if op == "delete":
+    if kind is None:
         at = parse_time_field(record, "at", timezone, time_unit)
-        payload = _payload(record, DELETE_FIELDS, limits.max_payload_bytes)
+        payload = _payload(record, limits.max_payload_bytes)
         at = now if at is None else at
         return (op, owner, subscription_id, None, at, None, *[None] * len(_QUERY_COLUMNS), payload)
     # A deletion may have any id, so that subscriptions that were accepted with a longer one can be deleted.
     if (size := len(subscription_id.encode())) > limits.max_id_bytes:
         detail = f"the id has {size} bytes, more than {limits.max_id_bytes}; the setting max_id_bytes bounds it"
         raise FieldError("subscription_id", "id_too_long", subscription_id, detail)
-    kind = _parse_kind(record)
     created_at = parse_time_field(record, "created_at", timezone, time_unit)
     created_at = now if created_at is None else created_at
     expires_at = parse_time_field(record, "expires_at", timezone, time_unit, LAST_US + 1)
@@ -105,22 +109,18 @@ def _parse_request(
     query = kind.parse_request(record, limits)
     if kind.check_start is not None:
         kind.check_start(query, now - created_at, limits)
-    payload = _payload(record, INSERT_FIELDS | kind.fields, limits.max_payload_bytes)
+    payload = _payload(record, limits.max_payload_bytes)
     return (op, owner, subscription_id, kind.name, created_at, expires_at, *map(query.get, _QUERY_NAMES), payload)
 
 
 def _parse_kind(record: Mapping[str, Any]) -> QueryKind:
-    """Return the kind of query that a request gives; without one, the default kind, whatever other fields it has."""
+    """Return the kind of query that a request gives; without one, the default kind."""
     name = record.get("kind")
     if name is None or name == "":
         return KINDS[DEFAULT_KIND]
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise FieldError("kind", "unknown_kind", name, f"the kind of query is unknown; known: {', '.join(KINDS)}")
-    for field, others in fields_of_other_kinds(kind).items():
-        if record.get(field) is not None:
-            detail = f"the field belongs to the kind {' or '.join(others)}, not to {kind.name}"
-            raise FieldError(field, "field_of_another_kind", record[field], detail)
     return kind
 
 
@@ -147,18 +147,28 @@ def parse_time_field(
     return time
 
 
-def _payload(record: Mapping[str, Any], known: Collection[str], max_bytes: int) -> str | None:
-    """Return the fields that are not known as JSON."""
-    others = {name: value for name, value in record.items() if name not in known}
-    if not others:
+def _payload(record: Mapping[str, Any], max_bytes: int) -> str | None:
+    """Return the members of `payload`, an object or its text, that are not null as JSON, None without one.
+
+    Raises FieldError.
+    """
+    value = record.get("payload")
+    if value is None or value == "":
         return None
     try:
-        payload = _ENCODER.encode(others)
+        value = decode_json(value) if isinstance(value, str) else value
+        if not isinstance(value, Mapping):
+            raise FieldError("payload", "unreadable_payload", value, "payload is not an object")
+        members = {name: part for name, part in value.items() if part is not None}
+        payload = _ENCODER.encode(members)
+        size = len(payload.encode())  # fails for half a character
     except (ValueError, TypeError) as error:
-        raise FieldError("", "unreadable_payload", record, str(error)) from None
-    if (size := len(payload.encode())) > max_bytes:
-        detail = f"they have {size} bytes as JSON, more than {max_bytes}; the setting max_payload_bytes bounds them"
-        raise FieldError("", "payload_too_long", payload, detail)
+        raise FieldError("payload", "unreadable_payload", value, f"payload is not an object: {error}") from None
+    if not members:
+        return None
+    if size > max_bytes:
+        detail = f"it has {size} bytes as JSON, more than {max_bytes}; the setting max_payload_bytes bounds it"
+        raise FieldError("payload", "payload_too_long", payload, detail)
     return payload
 
 
@@ -220,7 +230,7 @@ def parse_request_chunk(
 def _split_by_kind(fields: RawFields) -> Iterator[tuple[QueryKind | None, np.ndarray]]:
     """Yield the kinds of query that are parsed in columns, None for deletions, each with its rows: bool[n]."""
     operation, kind_field = fields["op"].texts(), fields["kind"]
-    deletes = fields.plain & _equals(operation, "delete")
+    deletes = fields.plain & _equals(operation, "delete") & ~fields.have_others(DELETE_FIELDS)
     if deletes.any():
         yield None, deletes
     inserts = fields.plain & _equals(operation, "insert")
@@ -228,11 +238,10 @@ def _split_by_kind(fields: RawFields) -> Iterator[tuple[QueryKind | None, np.nda
     for kind in KINDS.values():
         if kind.parse_columns is None:
             continue
-        chosen = inserts & _equals(names, kind.name)
-        for field in fields_of_other_kinds(kind):
-            chosen &= ~fields[field].present
+        chosen = _equals(names, kind.name)
         if kind.name == DEFAULT_KIND:
-            chosen |= inserts & ~kind_field.filled
+            chosen |= ~kind_field.filled
+        chosen &= inserts & ~fields.have_others(INSERT_FIELDS | kind.fields)
         if chosen.any():
             yield kind, chosen
 
@@ -265,7 +274,7 @@ def _parse_group(
         columns |= query.columns
         columns["kind"] = pa.repeat(kind.name, len(parsed))
         columns["expires_at"] = pa.array(np.minimum(ends, _LAST_END_US), mask=~has_end).cast(TIME)
-    payload, written = fields.others(INSERT_FIELDS | kind.fields if kind else DELETE_FIELDS)
+    payload, written = fields["payload"].objects()
     columns["op"] = pa.repeat("insert" if kind else "delete", len(parsed))
     columns["owner"] = pa.repeat(owner, len(parsed))
     columns |= {"subscription_id": labels, "effective_at": pa.array(at).cast(TIME), "payload": payload}

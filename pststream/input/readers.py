@@ -36,16 +36,18 @@ def read_requests(
     part: FilePart | None = None,
     longest_row: int = MAX_ROW_BYTES,
     required: Collection[str] = REQUIRED_OF_REQUESTS,
+    strict: bool = True,
 ) -> Iterator[RequestChunk]:
     """Yield the rows of a file of requests or questions (JSON Lines or Parquet) with the fields of these names as
     columns.
 
-    A row of more than `longest_row` bytes is a reject; a Parquet file has the `required` columns. Otherwise as
-    `read_chunks`.
+    A row of more than `longest_row` bytes is a reject; a Parquet file has the `required` columns, and if `strict` no
+    columns but those in `names`. Otherwise as `read_chunks`.
     """
     file_format = format_of(path, format)
     if file_format == "jsonl":
         return read_json_requests(path, names, part, longest_row)
     if file_format == "parquet":
-        return read_parquet_requests(path, {name: [name] for name in required}, part, longest_row)
+        known = frozenset(names) if strict else None
+        return read_parquet_requests(path, {name: [name] for name in required}, known, part, longest_row)
     raise InputFileError(path, "requests and questions are read from JSON Lines or Parquet, not from CSV")

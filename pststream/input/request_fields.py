@@ -81,6 +81,16 @@ class _JsonField(NamedTuple):
     def polygons(self, longest: int) -> RawPolygons:
         return parse_polygons(self.data, *self._slices(OBJECT), longest)
 
+    def objects(self) -> tuple[pa.Array, np.ndarray]:
+        chosen, written = self.kinds == OBJECT, ~self.filled
+        if not chosen.any():
+            return pa.nulls(len(chosen), pa.string()), written
+        # Each object is a line of its own, whose members are found as those of a request are.
+        lines, _ = utf8_of(pc.binary_join_element_wise(self._gather(chosen).filter(pa.array(chosen)), "", "\n"))
+        read = next(scan_json(lines.tobytes(), (), int(np.count_nonzero(chosen))))
+        texts, written[chosen] = read.fields.written()
+        return texts.take(pa.array(np.cumsum(chosen) - 1, mask=~chosen)), written
+
     def _slices(self, kind: int) -> tuple[np.ndarray, np.ndarray]:
         return np.where(self.kinds == kind, self.starts, -1), self.stops
 
@@ -128,15 +138,19 @@ class JsonFields:
         some = {name: getattr(self, name)[rows] for name in ("plain", "places", "firsts", "lasts")}
         return replace(self, **some)
 
-    def others(self, known: Collection[str]) -> tuple[pa.Array, np.ndarray]:
+    def have_others(self, known: Collection[str]) -> np.ndarray:
         """See RawFields."""
         is_known = np.zeros(len(self.names) + 1, bool)
         is_known[[index for name, index in self.names.items() if name in known]] = True
-        is_other = ~is_known[self.fields]
+        others = offsets_of(~is_known[self.fields] & (self.kinds != NULL))
+        return others[self.lasts] > others[self.firsts]
+
+    def written(self) -> tuple[pa.Array, np.ndarray]:
+        """Return each line as JSON without its nulls, null if it has no others, and which could be written: bool[n]."""
         offsets, texts, has, written = write_others(
-            self.data, self.firsts, self.lasts, self.kinds, self.spans, is_other
+            self.data, self.firsts, self.lasts, self.kinds, self.spans, self.kinds != NULL
         )
-        return _strings(offsets, texts, has), written
+        return _strings(offsets, texts, has), self.plain & written
 
 
 class JsonLines(NamedTuple):
@@ -274,6 +288,21 @@ class _ParquetField(NamedTuple):
         data = np.frombuffer(data.tobytes().replace(b"\n", b" "), np.uint8)  # the kernel reads no line feeds
         return parse_polygons(data, np.where(self.present, offsets[:-1], -1), offsets[1:], longest)
 
+    def objects(self) -> tuple[pa.Array, np.ndarray]:
+        # Values that are neither whole numbers nor texts without escapes are not written.
+        kind, joined, written = self.values.type, pa.nulls(len(self.values), pa.string()), ~self.filled
+        names = [part.name for part in kind] if pa.types.is_struct(kind) else []
+        if not names or len(set(names)) < len(names):
+            return joined, written
+        written[:] = True
+        for index, name in enumerate(names):
+            column = pc.struct_field(self.values, [index])
+            member = pc.binary_join_element_wise(f"{json.dumps(name, ensure_ascii=False)}: ", _as_json(column), "")
+            written &= pc.or_(column.is_null(), member.is_valid()).to_numpy(zero_copy_only=False)
+            both = pc.binary_join_element_wise(joined, member, ", ")
+            joined = pc.coalesce(both, joined, member)
+        return pc.binary_join_element_wise("{", joined, "}", ""), written
+
 
 @dataclass(frozen=True)
 class ParquetFields:
@@ -294,18 +323,10 @@ class ParquetFields:
         """See RawFields."""
         return ParquetFields(self.table.take(pa.array(rows)))
 
-    def others(self, known: Collection[str]) -> tuple[pa.Array, np.ndarray]:
-        """See RawFields; values that are not texts without escapes or whole numbers are not written."""
-        joined, written = pa.nulls(self.table.num_rows, pa.string()), np.ones(self.table.num_rows, bool)
-        for name in self.table.schema.names:
-            if name in known:
-                continue
-            column = self.table.column(name)
-            member = pc.binary_join_element_wise(f"{json.dumps(name, ensure_ascii=False)}: ", _as_json(column), "")
-            written &= pc.or_(column.is_null(), member.is_valid()).to_numpy(zero_copy_only=False)
-            both = pc.binary_join_element_wise(joined, member, ", ")
-            joined = pc.coalesce(both, joined, member)
-        return pc.binary_join_element_wise("{", joined, "}", ""), written
+    def have_others(self, known: Collection[str]) -> np.ndarray:
+        """See RawFields."""
+        others = [name for name in self.table.schema.names if name not in known]
+        return np.any([self[name].present for name in others] or [np.zeros(len(self.plain), bool)], axis=0)
 
 
 def _as_json(column: pa.Array) -> pa.Array:

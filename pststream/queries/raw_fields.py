@@ -63,6 +63,9 @@ class RawField(Protocol):
     def polygons(self, longest: int) -> RawPolygons:
         """GeoJSON polygons, of at most `longest` bytes if they are texts."""
 
+    def objects(self) -> tuple[pa.Array, np.ndarray]:
+        """Objects as JSON without their nulls (string, null without any member); bool[n]: one is written or absent."""
+
 
 class RawFields(Protocol):
     """The fields of n requests."""
@@ -77,11 +80,8 @@ class RawFields(Protocol):
     def select(self, rows: np.ndarray) -> "RawFields":
         """Return the fields of the rows with these numbers (from 0)."""
 
-    def others(self, known: Collection[str]) -> tuple[pa.Array, np.ndarray]:
-        """Write the values of each row that are not in `known` as one JSON object.
-
-        Returns string, null for a row without such values, and bool[n]: whether all of them could be written.
-        """
+    def have_others(self, known: Collection[str]) -> np.ndarray:
+        """Return which rows have a field that is neither in `known` nor null: bool[n]."""
 
 
 class ParsedColumns(NamedTuple):

@@ -12,7 +12,7 @@ from pststream.input.parse_requests import parse_identifier_field, parse_time_fi
 from pststream.input.readers import read_requests
 from pststream.input.row_chunks import Reject, rejects_table
 from pststream.queries.kinds.contract import FieldError, ParsedQuestion, QuestionKind, QuestionLimits, RequestLimits
-from pststream.queries.kinds.registry import DEFAULT_QUESTION_KIND, QUESTION_KINDS, fields_of_other_kinds
+from pststream.queries.kinds.registry import DEFAULT_QUESTION_KIND, QUESTION_KINDS, check_fields
 from pststream.queries.shapes.contract import RegionLimits
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.open_snapshot import greatest_key
@@ -22,6 +22,9 @@ from pststream.state.home import Home
 from pststream.tables.log_events import WithdrawnObjects, withdrawn_objects
 
 LAST_VERSION = 2**53
+
+COMMON_FIELDS = frozenset({"question_id", "kind", "as_of", "version"})
+"""Fields of every question."""
 
 PART_QUESTIONS = 50_000
 """Questions of a file that are in memory together, about."""
@@ -77,7 +80,7 @@ def read_question_parts(path: str, settings: Settings, name: str) -> Iterator[Re
 
     Raises InputFileError for a file that cannot be read, at its beginning or later.
     """
-    limits, names = question_limits(settings), {"question_id"}
+    limits, names = question_limits(settings), COMMON_FIELDS.union(*(kind.fields for kind in QUESTION_KINDS.values()))
     part = ReadQuestions([], [])
     for chunk in read_requests(path, None, names, None, limits.request.longest_row, ("question_id",)):
         records = chunk.records(np.arange(len(chunk.rows)))
@@ -93,7 +96,8 @@ def read_question_parts(path: str, settings: Settings, name: str) -> Iterator[Re
 def read_question_records(records: Iterable[Mapping[str, Any]], settings: Settings) -> ReadQuestions:
     """Parse questions that a program gives; a question without an id gets its position, from 1."""
     read = ReadQuestions([], [])
-    numbered = ((row, {"question_id": str(row), **record}) for row, record in enumerate(records, start=1))
+    given = ({name: value for name, value in record.items() if value is not None} for record in records)
+    numbered = ((row, {"question_id": str(row), **record}) for row, record in enumerate(given, start=1))
     _parse_records(read, "", numbered, [], question_limits(settings), settings.timezone)
     return read
 
@@ -123,28 +127,25 @@ def parse_question(
     record: Mapping[str, Any], limits: QuestionLimits, timezone: str, file: str = "", row: int = 1
 ) -> Question:
     """Parse a question; `timezone` is the zone of times without one. Raises FieldError."""
+    kind = _parse_kind(record)
     question_id = parse_identifier_field(record, "question_id")
     if (size := len(question_id.encode())) > limits.request.max_id_bytes:
         detail = f"the id has {size} bytes, more than {limits.request.max_id_bytes}; the setting max_id_bytes bounds it"
         raise FieldError("question_id", "id_too_long", question_id, detail)
-    kind = _parse_kind(record)
     as_of = parse_time_field(record, "as_of", timezone)
     version = _parse_version(record)
     return Question(file, row, question_id, kind, kind.parse_question(record, limits), as_of, version)
 
 
 def _parse_kind(record: Mapping[str, Any]) -> QuestionKind:
-    """Return the kind of a question; raises FieldError if it is unknown or has a field of another kind."""
+    """Return the kind of a question; raises FieldError if it is unknown or a field does not belong to it."""
     name = record.get("kind")
     name = DEFAULT_QUESTION_KIND if name is None or name == "" else name
     kind = QUESTION_KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         detail = f"the kind of question is unknown; known: {', '.join(QUESTION_KINDS)}"
         raise FieldError("kind", "unknown_kind", name, detail)
-    for field, others in fields_of_other_kinds(kind).items():
-        if record.get(field) is not None:
-            detail = f"the field belongs to the kind {' or '.join(others)}, not to {kind.name}"
-            raise FieldError(field, "field_of_another_kind", record[field], detail)
+    check_fields(record, kind, COMMON_FIELDS)
     return kind
 
 

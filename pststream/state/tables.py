@@ -99,7 +99,7 @@ _TABLES = (
             Column("expires_at", TIME, "insert: end of validity (exclusive); null is never", True),
             *request_columns(),
             Column("kind", TEXT, "insert: kind of query", True),
-            Column("payload", TEXT, "JSON of the request's other fields, which the subscriber chooses", True),
+            Column("payload", TEXT, "JSON of the field `payload`, which the subscriber chooses", True),
             Column("ingest_id", INT, "the ingest that wrote the row"),
         ),
         ("request_key",),

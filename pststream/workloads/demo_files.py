@@ -260,7 +260,7 @@ def first_requests(count: int, seed: int) -> list[dict]:
     rows = named_subscriptions()
     for ordinal, row in enumerate(row for chunk in chunks for row in chunk.to_pylist()):
         present = {name: value for name, value in row.items() if value is not None}
-        rows.append({**present, "subscriber": _SUBSCRIBERS[ordinal % len(_SUBSCRIBERS)]})
+        rows.append({**present, "payload": {"subscriber": _SUBSCRIBERS[ordinal % len(_SUBSCRIBERS)]}})
     return rows
 
 

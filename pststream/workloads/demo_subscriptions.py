@@ -61,18 +61,18 @@ _BOXES = (  # id, subscriber, title, keywords, [west, south, east, north]
 
 
 def named_subscriptions() -> list[dict]:
-    """Return insertions as the ingest reads them: circles around cities, and boxes; other fields are payload."""
+    """Return insertions as the ingest reads them: circles around cities, and boxes."""
     around: list[Any] = [(*row, {"circle": {**_at(city), "radius_m": 1000 * km}}) for *row, city, km in _AROUND]
     boxes: list[Any] = [(*row, {"bbox": box}) for *row, box in _BOXES]
     rows = []
     for name, subscriber, title, keywords, region in around + boxes:
         asked = {"op": "insert", "subscription_id": name, "keywords": keywords, **region, "created_at": CREATED}
-        rows.append({**asked, "subscriber": subscriber, "title": title})
+        rows.append({**asked, "payload": {"subscriber": subscriber, "title": title}})
     return rows
 
 
 def standing_subscriptions() -> list[dict[str, Any]]:
-    """Return insertions of subscriptions with memory, two of each kind; `title` is payload."""
+    """Return insertions of subscriptions with memory, two of each kind."""
     asked = [
         ("nearest-coffee", "The nearest coffee in Lisbon, of the last three hours", {
             "kind": "knn", "point": _at("Lisbon PT"), "k": 5, "keywords": "coffee OR café", "window": "3h",
@@ -97,7 +97,7 @@ def standing_subscriptions() -> list[dict[str, Any]]:
         }),
     ]  # fmt: skip
     return [
-        {"op": "insert", "subscription_id": name, **fields, "created_at": CREATED, "title": title}
+        {"op": "insert", "subscription_id": name, **fields, "created_at": CREATED, "payload": {"title": title}}
         for name, title, fields in asked
     ]
 

@@ -25,7 +25,7 @@ def written(path: Path, *rows: dict[str, Any]) -> list[Path]:
 
 def test_rows_accepted_before_the_bounds_stay(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home", engine="local", planner="grid", workers=2)
-    large = REQUEST | {"subscription_id": LONG, "keywords": DEEP, "note": "n" * 50_000}
+    large = REQUEST | {"subscription_id": LONG, "keywords": DEEP, "payload": {"note": "n" * 50_000}}
     assert home.ingest("requests", written(tmp_path / "1.jsonl", large))["accepted"] == 1
     assert home.ingest("objects", written(tmp_path / "2.jsonl", OBJECT | {"object_id": LONG}))["accepted"] == 1
     home.set(max_id_bytes=100, max_payload_bytes=100, max_expression_words=1)
@@ -42,7 +42,7 @@ def test_rows_accepted_before_the_bounds_stay(tmp_path: Path) -> None:
     }
     assert rejected == {
         ("3.jsonl", 1, "subscription_id", "id_too_long"),
-        ("3.jsonl", 2, "", "payload_too_long"),
+        ("3.jsonl", 2, "payload", "payload_too_long"),
         ("3.jsonl", 3, "keywords", "unreadable_expression"),
         ("4.jsonl", 1, "object_id", "id_too_long"),
     }

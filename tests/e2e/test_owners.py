@@ -22,7 +22,7 @@ pytestmark = pytest.mark.e2e
 START = worlds.moment(-1)
 HEAD = {"op": "insert", "keywords": "tea", "created_at": START}
 TEA = HEAD | {"subscription_id": "s", "bbox": [0, 0, 5, 5]}
-NEAR = HEAD | {"subscription_id": "near", "kind": "knn", "point": {"lon": 1.0, "lat": 2.0}, "k": 1}
+NEAR = HEAD | {"subscription_id": "near", "kind": "knn", "point": {"lon": 1.0, "lat": 2.0}, "k": 1, "keywords": "*"}
 OBJECTS = [
     {"object_id": f"o{n}", "ts": worlds.moment(n), "lon": 1.0, "lat": 2.0, "text": text}
     for n, text in enumerate(("tea", "cake", "tea and cake"))

@@ -60,7 +60,7 @@ def edge_requests() -> Rows:
     rows: Rows = []
     points = [CENTRE, (179.95, 10.0), NORTH, SOUTH]
     windows: list[Any] = [None, "10m", "2h", {"objects": 1}, {"objects": 3}, {"objects": 1000}]
-    words = ["all", "coffee AND tea", "unheard", None]
+    words = ["all", "coffee AND tea", "unheard", "*"]
     for n, (window, word) in enumerate(itertools.product(windows, words)):
         one = {"kind": "knn", "keywords": word, "point": _place(points[n % 4]), "k": (1, 3, 100)[n % 3]}
         rows.append(_insertion(f"knn{n}", 0, {**one, "window": window}))
@@ -77,7 +77,7 @@ def edge_requests() -> Rows:
     for n, (region, (window, step)) in enumerate(itertools.product(regions, steps)):
         report = {"kind": "frequent_terms", **region, "k": (1, 2, 100)[n % 3], "window": window, "step": step}
         rows.append(_insertion(f"terms{n}", 0, report))
-    rows += [_insertion(f"range{n}", 0, region) for n, region in enumerate(regions)]
+    rows += [_insertion(f"range{n}", 0, {"keywords": "*", **region}) for n, region in enumerate(regions)]
     return rows + _lives(rows)
 
 

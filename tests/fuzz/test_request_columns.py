@@ -31,7 +31,8 @@ NOW = datetime(2026, 5, 1, 12, 30, 0, 5, tzinfo=UTC)
 ZONES = ("UTC", "Europe/Stockholm")
 OWNERS = ("", "x", "7")
 UNITS = (None, None, "ms", "s")
-OTHER_FIELDS = tuple("x x note at kind width expires_at bbox keywords op owner owner é".split())
+OTHER_FIELDS = tuple("note at kind width expires_at bbox keywords op owner owner é payload".split())
+FREE_FIELDS = tuple("x x note at kind é".split())
 NUMBERS = (
     *(
         "0 -0 0.0 -0.0 1 -1 1.5 90 -90.0 180 180.0 -180 1e1 1E-2 -1.25e+2 01 1. .5 +1 17.000000000000001 "
@@ -132,7 +133,10 @@ def _lines(rnd: random.Random, with_memory: bool = False) -> Iterator[bytes]:
     for number in range(rnd.randrange(1, 30)):
         insertion = _insertion_with_memory if with_memory else _insertion
         members = _deletion(rnd, number) if rnd.randrange(4) == 0 else insertion(rnd, number)
-        for _ in range(rnd.choice((0, 0, 0, 1, 1, 2))):
+        if rnd.randrange(3) == 0:
+            free = [(rnd.choice(FREE_FIELDS), rnd.choice(VALUES)) for _ in range(rnd.choice((0, 1, 1, 2)))]
+            members.append(("payload", _object(rnd, free).strip()))
+        for _ in range(rnd.choice((0, 0, 0, 0, 0, 1, 2))):
             name = rnd.choice(OTHER_FIELDS)
             members.append((name, rnd.choice(VALUES)))
         if rnd.randrange(6) == 0:
@@ -203,6 +207,8 @@ def _identifier(rnd: random.Random, number: int) -> str:
 
 
 def _keywords(rnd: random.Random) -> str:
+    if rnd.randrange(12) == 0:
+        return rnd.choice(('"*"', '"*"', '" * "', '"* a"', "null"))
     words = [rnd.choice(WORDS[:2] + WORDS[-4:-1]) for _ in range(rnd.randrange(1, 5))]
     plain = rnd.choice((" AND ", " OR ", " ", ") OR (")).join(words)
     odd = rnd.choice((" ", " ", "")).join(rnd.choice(WORDS) for _ in range(rnd.randrange(6)))
@@ -315,7 +321,9 @@ def test_parquet_of_near_plain_types(tmp_path: Path) -> None:
         # Most files have the fields of one kind alone, as any other field makes a row a reject.
         kind = KINDS[rnd.choice(("range", "knn", "topk", "frequent_terms"))]
         fields = names if rnd.randrange(4) == 0 else [name for name in names if name in kind.fields]
-        drawn = dict.fromkeys((*fields, "note", 'q"', rnd.choice(("owner", "note", "note"))))
+        drawn = dict.fromkeys((*fields, "payload", rnd.choice(("owner", "payload", "payload"))))
+        if rnd.randrange(20) == 0:
+            drawn["note"] = None  # a fault of the file
         columns = {name: _column(rnd, name, rows) for name in drawn if rnd.randrange(10)}
         if len(fields) < len(names):
             columns["kind"] = pa.array([kind.name] * rows)
@@ -348,7 +356,10 @@ PLAIN_CHOICES: dict[str, list[Choice]] = {
         ((1.0, 2.5), pa.float64()),
     ],
     "owner": [(("x", "y", None, "y"), pa.string()), ((7, None), pa.int64()), ((7.0,), pa.float64())],
-    "keywords": [(("tea", "tea OR b-c", '"a b"', "(", "thé", "", None, "a\tb"), pa.string()), ((1, 2), pa.int64())],
+    "keywords": [
+        (("tea", "tea OR b-c", '"a b"', "(", "thé", "", None, "a\tb", "*"), pa.string()),
+        ((1, 2), pa.int64()),
+    ],
     "kind": [
         ((None, "", "range", "square"), pa.string()),
         ((1, None), pa.int64()),
@@ -387,7 +398,13 @@ def _choices(rnd: random.Random, name: str) -> list[Choice]:
     counted = pa.struct(
         [("objects", rnd.choice((pa.int64(), pa.float64()))), ("x", pa.int64())][: rnd.choice((1, 1, 2))]
     )
+    free = {part: rnd.choice(PLAIN_CHOICES["note"]) for part in ("note", 'q"')}
+    payloads = [{part: rnd.choice(values) for part, (values, _) in free.items()} for _ in range(4)]
     nested: dict[str, list[Choice]] = {
+        "payload": [
+            ((*payloads, None), pa.struct([(part, kind) for part, (_, kind) in free.items()])),
+            (('{"a": 1}', '{"a":', "[1]", "{}", "", None), pa.string()),
+        ],
         "point": [(({"lon": 1, "lat": 2}, {"lon": 1, "lat": 91}, {"lon": 1, "lat": None}, None), place)],
         "window": [(_DURATIONS, pa.string()), (("72h",), pa.string()), (_OBJECT_WINDOWS, counted)],
         "circle": [((None, {"lon": 1, "lat": 2, "radius_m": 3}, {"lon": 1, "lat": 2, "radius_m": None}), point)],

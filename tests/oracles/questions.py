@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.oracles.polygon import covers_geometry
 from tests.oracles.twin_expressions import holds, parse, words_of
-from tests.oracles.twin_regions import EARTH_RADIUS_M, distance_m, in_box
+from tests.oracles.twin_regions import distance_m, in_box
 from tests.oracles.twin_rows import time_us
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -76,7 +76,7 @@ def _in_window(objects: list[LoggedObject], question: dict[str, Any]) -> list[Lo
 
 def _satisfies(one: LoggedObject, question: dict[str, Any]) -> bool:
     keywords = question.get("keywords")
-    return not keywords or holds(parse(keywords), one.words)
+    return keywords in (None, "", "*") or holds(parse(keywords), one.words)
 
 
 def in_region(one: LoggedObject, question: dict[str, Any]) -> bool:
@@ -111,7 +111,7 @@ def _weight(word: str, statistics: Statistics | None) -> float:
 
 def _scored(objects: list[LoggedObject], question: dict[str, Any], statistics: Statistics | None) -> list[tuple]:
     words, alpha = set(words_of(question["keywords"])), question["alpha"]
-    scale = question.get("distance_scale_m") or math.pi * EARTH_RADIUS_M
+    scale = question.get("distance_scale_m") or 25_000.0
     scored = []
 
     def squared(some: set[str] | frozenset[str]) -> float:

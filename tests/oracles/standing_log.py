@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.oracles.questions import float32
-from tests.oracles.scored_subscriptions import GREATEST_DISTANCE_M, Message, Scored, score
+from tests.oracles.scored_subscriptions import Message, Scored, score
 from tests.oracles.standing_answers import StandingObject, StandingSubscription, answer
 from tests.oracles.standing_reports import Standing, micros, rows_of
 from tests.oracles.twin import Incarnation, Outcome, PublishedObject
@@ -95,7 +95,7 @@ def _subscription(life: Incarnation) -> StandingSubscription:
 def _score(life: Incarnation, thing: PublishedObject, weights: dict[str, float] | None) -> float | None:
     assert life.tree is not None
     words = tuple(sorted(set(_words(life.tree))))
-    scale = life.row.get("distance_scale_m") or GREATEST_DISTANCE_M
+    scale = life.row.get("distance_scale_m") or 25_000.0
     subscription = Scored(0, *_point(life), words, life.row["alpha"], scale)
     message = Message(0, thing.lon, thing.lat, tuple(thing.words))
     # A word that no object had when the statistics were made weighs as one that an object had.

@@ -232,6 +232,9 @@ class RequestLog:
     def _apply(self, row: dict[str, Any] | None) -> str:
         if row is None:
             raise BadRow("not readable")
+        known = FIELDS.get(row.get("op"), ()) + (MEMORY_FIELDS if row.get("kind") else ())
+        if any(value is not None and name not in known for name, value in row.items()):
+            raise BadRow("a field is unknown")
         if row.get("op") == "insert":
             if has_empty_validity(row, self.now_us):
                 return "empty_validity"
@@ -261,6 +264,14 @@ class RequestLog:
         return ""
 
 
+FIELDS = {
+    "insert": ("op", "owner", "subscription_id", "kind", "keywords", "bbox", "circle", "geometry", "payload")
+    + ("created_at", "expires_at"),
+    "delete": ("op", "owner", "subscription_id", "at", "payload"),
+}
+MEMORY_FIELDS = ("point", "k", "window", "step", "alpha", "distance_scale_m")
+
+
 def has_empty_validity(row: dict[str, Any], now_us: int) -> bool:
     """Whether an insertion ends before it begins; its times are judged before its keywords and its region."""
     identifier(row.get("subscription_id"))
@@ -272,7 +283,7 @@ def has_empty_validity(row: dict[str, Any], now_us: int) -> bool:
 def read_insertion(row: dict[str, Any], now_us: int) -> Incarnation:
     """Read an insertion by the row rules; raise BadRow. The fields of other kinds than `range` are not judged."""
     keywords = row.get("keywords")
-    if keywords is not None and not isinstance(keywords, str):
+    if not isinstance(keywords, str) and row.get("kind") != "frequent_terms":
         raise BadRow("keywords are a text")
     bbox, circle, geometry = row.get("bbox"), row.get("circle"), row.get("geometry")
     if [bbox, circle, geometry].count(None) != (3 if "point" in row else 2):
@@ -280,7 +291,7 @@ def read_insertion(row: dict[str, Any], now_us: int) -> Incarnation:
     created, expires = row.get("created_at"), row.get("expires_at")
     return Incarnation(
         identifier(row.get("subscription_id")),
-        None if keywords is None else parse(keywords),
+        None if keywords in (None, "*") else parse(keywords),
         None if bbox is None else read_box(bbox),
         None if circle is None else read_circle(circle),
         None if geometry is None else read_geometry(geometry),

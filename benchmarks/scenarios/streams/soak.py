@@ -21,7 +21,7 @@ from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.pipeline.calibrate.rows import clause_lists
 from pststream.pipeline.upkeep.maintain import maintain
-from pststream.queries.kinds.topk import GREATEST_DISTANCE_M
+from pststream.queries.kinds.topk import DEFAULT_SCALE_M
 from pststream.settings import Settings
 from pststream.state.data_files import list_data_files
 from pststream.state.home import LOG_RETENTION, Home
@@ -127,7 +127,7 @@ def _add_standing(bench: BenchHome, count: int, delete: int = 0) -> None:
             columns |= {
                 "k": pa.repeat(TOPK_K, count),
                 "alpha": pa.array((number % 11) / 10),
-                "distance_scale_m": pa.repeat(GREATEST_DISTANCE_M, count),
+                "distance_scale_m": pa.repeat(DEFAULT_SCALE_M, count),
                 "window_objects": pa.repeat(WINDOW_OBJECTS, count),
             }
         else:

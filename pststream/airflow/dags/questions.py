@@ -42,7 +42,12 @@ def question_fields() -> dict[str, Param]:
         "limit": field("integer", "Limit", "Only the newest objects, that many: range.", _ASKED, **_COUNT),
         "alpha": field("number", "Alpha", "Weight of the place in the score: topk.", _ASKED, minimum=0, maximum=1),
         "distance_scale_m": field(
-            "number", "Distance scale", "Metres from which on the place scores 0: topk.", _ASKED, minimum=1, maximum=1e9
+            "number",
+            "Distance scale",
+            "Metres from which on the place scores 0: topk. Empty: 25,000.",
+            _ASKED,
+            minimum=1,
+            maximum=1e9,
         ),
         "lon": field("number", "Longitude", "Of the point (knn, topk) or the centre of the circle.", _WHERE, **_LON),
         "lat": field("number", "Latitude", "Of the point (knn, topk) or the centre of the circle.", _WHERE, **_LAT),

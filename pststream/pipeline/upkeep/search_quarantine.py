@@ -91,7 +91,7 @@ def _ids_of_objects(path: str, options: dict[str, Any]) -> Iterator[tuple[pa.Arr
 
 def _ids_of_requests(path: str, options: dict[str, Any]) -> Iterator[tuple[pa.Array, list[Reject]]]:
     """Yield the ids that are texts or whole numbers; no other value is an id of a stored row."""
-    for chunk in read_requests(path, options["format"], [ID], required=[ID]):
+    for chunk in read_requests(path, options["format"], [ID], required=[ID], strict=False):
         yield chunk.fields[ID].labels(), chunk.rejected
         odd = chunk.records(np.flatnonzero(~chunk.fields.plain))
         yield pa.array([str(record.get(ID)) for record in odd.records], pa.string()), odd.rejected

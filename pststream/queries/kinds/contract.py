@@ -154,7 +154,7 @@ class RequestLimits:
     """Bounds on the values of new requests, from the settings of the home; without them a value may be of any size.
 
     max_id_bytes          bytes of a subscription id
-    max_payload_bytes     bytes of the fields that are not known, as JSON
+    max_payload_bytes     bytes of the payload as JSON
     max_expression_words  words of a keyword expression as written
     max_k                 greatest k
     max_window_steps      steps of a window

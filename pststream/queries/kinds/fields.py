@@ -23,7 +23,7 @@ from pststream.queries.kinds.contract import (
     Window,
     required_value,
 )
-from pststream.queries.kinds.keywords import parse_keyword_field
+from pststream.queries.kinds.keywords import is_every_object, parse_keyword_field
 from pststream.queries.raw_fields import ParsedColumns, RawField
 from pststream.queries.shapes.contract import Region, RegionError, RegionLimits, read_number
 from pststream.queries.shapes.registry import read_region
@@ -39,8 +39,8 @@ MOST_OBJECTS = 2**53
 
 
 def parse_keywords_of_question(record: Mapping[str, Any], limits: RequestLimits) -> tuple[tuple[int, ...], ...]:
-    """Return the clauses of the field `keywords`; none if a question has no keywords, so that every object counts."""
-    if record.get("keywords") in (None, ""):
+    """Return the clauses of the field `keywords`; none if every object counts: without keywords, and by `*`."""
+    if record.get("keywords") in (None, "") or is_every_object(record["keywords"]):
         return ()
     _, clauses = parse_keyword_field(record, limits)
     return tuple(map(tuple, clauses))

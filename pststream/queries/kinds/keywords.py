@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream.base import names
 from pststream.base.arrow_columns import Column
@@ -15,9 +16,12 @@ from pststream.queries.text.expression import ExpressionError, parse_keywords
 from pststream.queries.text.words import tokenize
 
 KEYWORD_COLUMNS = (
-    Column("keywords", pa.string(), "the expression as written; null: every object", True),
+    Column("keywords", pa.string(), "the expression as written; null: every object (`*`)", True),
     Column("clauses", pa.list_(pa.list_(pa.int64())), "insert: conjunctive normal form, term ids", True),
 )
+
+STAR = "*"
+"""The keywords of requests and questions that every object satisfies."""
 
 EVERY_OBJECT_TEXT = "(every object)"
 """What commands and pages show in place of the keywords of a subscription without them."""
@@ -38,7 +42,7 @@ def parse_keyword_field(record: Mapping[str, Any], limits: RequestLimits) -> tup
     keywords = required_value(record, "keywords")
     # Readers give NaN as a subclass of str.
     if type(keywords) is not str:
-        raise FieldError("keywords", "not_a_value", keywords)
+        raise FieldError("keywords", "not_a_value", keywords, 'keywords are one text, such as "fire OR smoke"')
     parse = _clauses if len(keywords) <= _LONGEST_CACHED else _clauses.__wrapped__
     clauses = parse(keywords, limits.max_expression_words)
     if isinstance(clauses, str):
@@ -46,26 +50,35 @@ def parse_keyword_field(record: Mapping[str, Any], limits: RequestLimits) -> tup
     return keywords, clauses
 
 
-def parse_optional_keywords(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str | None, list[list[int]]]:
-    """Return what `parse_keyword_field` does; without the field, None and the clause that every object satisfies."""
-    if record.get("keywords") is None:
+def parse_keywords_or_every(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str | None, list[list[int]]]:
+    """Return what `parse_keyword_field` does; of STAR, None and the clause that every object satisfies."""
+    keywords = record.get("keywords")
+    if keywords is None or keywords == "":
+        raise FieldError("keywords", "missing", record, 'no keywords are given; say "keywords": "*" for every object')
+    if is_every_object(keywords):
         return None, [[names.EVERY_OBJECT]]
     return parse_keyword_field(record, limits)
 
 
+def is_every_object(keywords: Any) -> bool:
+    """Return whether the value of the field `keywords` is STAR alone."""
+    return isinstance(keywords, str) and keywords.strip() == STAR
+
+
 def parse_keyword_column(field: RawField, limits: RequestLimits) -> ParsedColumns:
-    """Parse the expressions of many requests into KEYWORD_COLUMNS, as `parse_optional_keywords` does each."""
+    """Parse the expressions of many requests into KEYWORD_COLUMNS, as `parse_keywords_or_every` does each."""
     from pststream.queries.text.tokenizer import parse_expressions  # loads the kernels
 
     keywords = field.texts()
     clauses, parsed = parse_expressions(keywords, limits.max_expression_words, MAX_PAIRS)
     # Expressions beyond ASCII, or with quotes, one by one; those that are not valid stay unparsed.
     most = limits.max_expression_words
-    absent = ~field.present
-    if absent.any():
-        every = pa.array([[[names.EVERY_OBJECT]]], clauses.type)
-        index = np.where(absent, len(keywords), np.arange(len(keywords)))
-        clauses, parsed = pa.concat_arrays([clauses, every]).take(pa.array(index)), parsed | absent
+    every = pc.fill_null(pc.equal(keywords, STAR), False).to_numpy(zero_copy_only=False)
+    if every.any():
+        clause = pa.array([[[names.EVERY_OBJECT]]], clauses.type)
+        index = np.where(every, len(keywords), np.arange(len(keywords)))
+        clauses, parsed = pa.concat_arrays([clauses, clause]).take(pa.array(index)), parsed | every
+        keywords = pc.if_else(pa.array(every), pa.scalar(None, pa.string()), keywords)
     left = [row for row in np.flatnonzero(~parsed).tolist() if 0 < len(keywords[row].as_py() or "") <= _LONGEST_CACHED]
     read = {row: one for row in left if not isinstance(one := _clauses(keywords[row].as_py(), most), str)}
     if read:

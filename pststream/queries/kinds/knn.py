@@ -44,7 +44,7 @@ from pststream.queries.kinds.fields import (
 from pststream.queries.kinds.keywords import (
     KEYWORD_COLUMNS,
     parse_keyword_column,
-    parse_optional_keywords,
+    parse_keywords_or_every,
     satisfy_keywords,
 )
 from pststream.queries.raw_fields import ParsedColumns, RawFields
@@ -89,11 +89,11 @@ COLUMNS = (*KEYWORD_COLUMNS, LON, LAT, K, WINDOW_US, WINDOW_OBJECTS)
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
     """Parse the fields of a request into the values of COLUMNS; raises FieldError."""
-    keywords, clauses = parse_optional_keywords(record, limits)
     lon, lat = parse_point_field(record)
     k = parse_k_field(record, limits.max_k)
     has_window = record.get("window") not in (None, "")
     window = parse_required_window(record, counts_objects=True) if has_window else EVERYTHING
+    keywords, clauses = parse_keywords_or_every(record, limits)
     return {
         "keywords": keywords, "clauses": clauses, "lon": lon, "lat": lat, "k": k,
         "window_us": window.micros, "window_objects": window.objects,

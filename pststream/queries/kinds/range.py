@@ -33,7 +33,7 @@ from pststream.queries.kinds.keywords import (
     EVERY_OBJECT_TEXT,
     KEYWORD_COLUMNS,
     parse_keyword_column,
-    parse_optional_keywords,
+    parse_keywords_or_every,
     words_by_term,
     words_of_keywords,
 )
@@ -117,8 +117,9 @@ STORED_COLUMNS = (*KEYWORD_COLUMNS, *shapes.REQUEST_COLUMNS)
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
     """Parse the fields of a request into the values of STORED_COLUMNS; raises FieldError."""
-    keywords, clauses = parse_optional_keywords(record, limits)
-    return {"keywords": keywords, "clauses": clauses, **shapes.to_columns(parse_region_field(record, limits.region))}
+    region = shapes.to_columns(parse_region_field(record, limits.region))
+    keywords, clauses = parse_keywords_or_every(record, limits)
+    return {"keywords": keywords, "clauses": clauses, **region}
 
 
 def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:

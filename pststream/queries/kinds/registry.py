@@ -1,6 +1,9 @@
 """List the kinds of requests and of questions by name, and collect the columns and fields that the kinds have."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +15,7 @@ from pststream.queries.kinds.contract import (
     STEP_US,
     WINDOW_OBJECTS,
     WINDOW_US,
+    FieldError,
     K,
     QueryKind,
     QuestionKind,
@@ -60,6 +64,43 @@ def fields_of_other_kinds(kind: QueryKind | QuestionKind) -> dict[str, list[str]
         for name in sorted(other.fields - kind.fields):
             kinds_by_field.setdefault(name, []).append(other.name)
     return kinds_by_field
+
+
+def check_fields(record: Mapping[str, Any], kind: QueryKind | QuestionKind | None, common: frozenset[str]) -> None:
+    """Raise FieldError for a field that is not null and belongs neither to a kind (None: a deletion) nor to `common`.
+
+    common   the fields that requests, or questions, of all kinds have
+    """
+    known = common | kind.fields if kind else common
+    for name, value in record.items():
+        if value is None or name in known:
+            continue
+        if kind and (others := fields_of_other_kinds(kind).get(name)):
+            advice = "" if record.get("kind") else '; give "kind"'
+            detail = f"the field belongs to the kind {' or '.join(others)}, not to {kind.name}{advice}"
+            raise FieldError(name, "field_of_another_kind", value, detail)
+        owner = f"the kind {kind.name}" if kind else "a deletion"
+        name = name[:_SHOWN_NAME]
+        raise FieldError(name, "unknown_field", value, describe_unknown(name, known, owner))
+
+
+_SHOWN_NAME = 40
+"""Characters of the name of an unknown field that are shown and compared."""
+
+
+@lru_cache(maxsize=1 << 10)
+def describe_unknown(name: str, known: frozenset[str], owner: str) -> str:
+    """Say that `owner` has no field of this name, which of its fields is probably meant, where free fields stand."""
+    plain = {_letters(field): field for field in sorted(known)}
+    near = [field for field in plain.values() if name.lower() in field.split("_")]
+    near += [plain[letters] for letters in get_close_matches(_letters(name), plain, 1)]
+    advice = f"did you mean {near[0]}?" if near else f"the fields are {', '.join(plain.values())}"
+    free = f"{' F' if near else '; f'}ree fields stand in payload, an object" if "payload" in known else ""
+    return f"{name!r} is no field of {owner}; {advice}{free}"
+
+
+def _letters(name: str) -> str:
+    return "".join(character for character in name.lower() if character.isalnum())
 
 
 def request_columns() -> list[Column]:

@@ -8,7 +8,6 @@ in the log; the paper does not say which. Departures in the score:
 - a word weighs ln(1 + N / max(df, 1)), rounded to 1/65,536, by the version of the term statistics that is in force.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -58,7 +57,7 @@ from pststream.queries.kinds.keywords import (
     words_of_keywords,
 )
 from pststream.queries.raw_fields import ParsedColumns, RawField, RawFields
-from pststream.queries.shapes.contract import EARTH_RADIUS_M, haversine_of_arrays
+from pststream.queries.shapes.contract import haversine_of_arrays
 from pststream.queries.text.expression import MAX_CLAUSES, OPERATORS
 from pststream.queries.text.words import tokenize
 
@@ -143,8 +142,8 @@ BEST_SCORES = RankedAnswers(
 
 # Questions
 
-GREATEST_DISTANCE_M = math.pi * EARTH_RADIUS_M
-"""The default of `distance_scale_m`: the greatest distance on the sphere."""
+DEFAULT_SCALE_M = 25_000.0
+"""`distance_scale_m` of requests and questions without it; requests store it, so another default changes no answer."""
 
 ALPHA_BOUNDS = (0.0, 1.0)
 SCALE_BOUNDS = (1.0, 1e9)
@@ -172,9 +171,9 @@ def parse_alpha(record: Mapping[str, Any]) -> float:
 
 
 def parse_distance_scale(record: Mapping[str, Any]) -> float:
-    """Return the field `distance_scale_m`, GREATEST_DISTANCE_M without it; raises FieldError."""
+    """Return the field `distance_scale_m`, DEFAULT_SCALE_M without it; raises FieldError."""
     scale = parse_number_field(record, "distance_scale_m", *SCALE_BOUNDS)
-    return GREATEST_DISTANCE_M if scale is None else scale
+    return DEFAULT_SCALE_M if scale is None else scale
 
 
 def parse_words(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str, list[list[int]]]:
@@ -245,7 +244,7 @@ def _parse_weights(fields: RawFields) -> ParsedColumns:
     scale, has_scale = parse_number_column(fields["distance_scale_m"], *SCALE_BOUNDS)
     columns = {
         ALPHA.name: pa.array(alpha),
-        DISTANCE_SCALE.name: pa.array(np.where(has_scale, scale, GREATEST_DISTANCE_M)),
+        DISTANCE_SCALE.name: pa.array(np.where(has_scale, scale, DEFAULT_SCALE_M)),
     }
     return ParsedColumns(columns, read & (has_scale | ~fields["distance_scale_m"].filled))
 

@@ -48,6 +48,11 @@ CODE = 2
 Ring = list[tuple[float, float]]
 
 _TYPES = ("Polygon", "MultiPolygon")
+_ADVICE = {
+    "Feature": 'give its "geometry"',
+    "FeatureCollection": 'give the "geometry" of one of its features, or join them into a MultiPolygon',
+    "GeometryCollection": "join its polygons into a MultiPolygon",
+}
 _CRS84 = ("urn:ogc:def:crs:OGC:1.3:CRS84", "urn:ogc:def:crs:OGC::CRS84")
 _METRES_A_DEGREE = math.radians(EARTH_RADIUS_M)
 _CUT = "; cut a region that crosses the antimeridian there into a MultiPolygon (RFC 7946, 3.1.9)"
@@ -60,7 +65,8 @@ def read(value: Any, limits: RegionLimits) -> Region:
     kind, coordinates = value.get("type"), value.get("coordinates")
     if not isinstance(kind, str) or kind not in _TYPES:
         shown = repr(kind[:40]) if isinstance(kind, str) else "missing" if kind is None else "no text"
-        raise _fault(f"type is {shown}: Polygon or MultiPolygon is expected")
+        advice = f"; {_ADVICE[kind]}" if isinstance(kind, str) and kind in _ADVICE else ""
+        raise _fault(f"type is {shown}: Polygon or MultiPolygon is expected{advice}")
     _check_reference_system(value.get("crs"))
     _check_vertices(coordinates, 2 if kind == "Polygon" else 3, limits.max_polygon_vertices)
     listed = [coordinates] if kind == "Polygon" else _list(coordinates, "coordinates", "polygons")
@@ -228,7 +234,8 @@ def _ring(value: Any, name: str) -> Ring:
 
 def _position(value: Any, name: str) -> tuple[float, float]:
     if not _is_list(value) or len(value) not in (2, 3):
-        raise _fault(f"{name} is not a list of longitude and latitude")
+        nested = "perhaps with an altitude; are the rings nested as its type has them?"
+        raise _fault(f"{name} is not a list of longitude and latitude, {nested}")
     if len(value) == 3:
         read_number(FIELD, f"{name}: altitude", value[2], math.inf)
     lon = read_number(FIELD, f"{name}: longitude", value[0], 180.0, _CUT)

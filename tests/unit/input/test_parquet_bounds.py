@@ -247,7 +247,7 @@ def test_rows_have_at_most_the_limit(tmp_path: Path, kind: str) -> None:
         with pytest.raises(InputFileError, match="row 3 is longer than 1000 bytes"):
             rows_of(path)
         return
-    rows = [REQUEST | {"subscription_id": f"s{n}", "note": text} for n, text in enumerate(texts)]
+    rows = [REQUEST | {"subscription_id": f"s{n}", "payload": {"note": text}} for n, text in enumerate(texts)]
     pq.write_table(pa.Table.from_pylist(rows), path)
     limits = RequestLimits(max_id_bytes=10, max_payload_bytes=5_000)
     options = WITHOUT_BOUNDS | {"max_id_bytes": 10, "max_payload_bytes": 5_000}

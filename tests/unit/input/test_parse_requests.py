@@ -99,15 +99,15 @@ def test_an_insertion() -> None:
     }
 
 
-@pytest.mark.parametrize("changes", [{"keywords": None}, {"keywords": None, "kind": "range"}])
-def test_without_keywords_every_object_counts(changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize("changes", [{"keywords": "*"}, {"keywords": " *\t", "kind": "range"}])
+def test_a_star_is_every_object(changes: dict[str, Any]) -> None:
     ((request,), rejected) = parse([INSERT | changes])
     assert rejected == []
     assert (request["keywords"], request["clauses"]) == (None, [[names.EVERY_OBJECT]])
 
 
 def test_a_deletion() -> None:
-    deletion = {"op": "delete", "subscription_id": 7, "at": 1_767_225_600_000, "why": "done"}
+    deletion = {"op": "delete", "subscription_id": 7, "at": 1_767_225_600_000, "payload": {"why": "done"}}
     ((request,), _) = parse([deletion])
     assert (request["subscription_id"], request["effective_at"]) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
     assert json.loads(request["payload"]) == {"why": "done"}
@@ -142,17 +142,12 @@ def test_a_box_across_the_antimeridian_and_a_circle() -> None:
 
 
 @pytest.mark.parametrize("kind", [None, "", "range"])
-def test_other_fields_are_kept(kind: str | None) -> None:
-    others = {"user": "ü", "tags": ["a", {"b": None}], "at": "x", "n": 1.5}
-    ((request,), _) = parse([INSERT | others | {"kind": kind}])
-    assert request["kind"] == "range"
-    assert json.loads(request["payload"]) == others
-
-
-def test_a_deletion_has_no_kind() -> None:
-    ((request,), _) = parse([{"op": "delete", "subscription_id": "s1", "kind": "nearest"}])
-    assert request["kind"] is None
-    assert json.loads(request["payload"]) == {"kind": "nearest"}
+def test_free_fields_are_kept(kind: str | None) -> None:
+    free = {"user": "ü", "tags": ["a", {"b": None}], "at": "x", "n": 1.5}
+    payloads = [free, free | {"left": None}, json.dumps(free)]
+    requests, _ = parse([INSERT | {"kind": kind, "payload": payload} for payload in payloads])
+    assert [request["kind"] for request in requests] == ["range"] * 3
+    assert [json.loads(request["payload"]) for request in requests] == [free] * 3
 
 
 def test_an_end_that_means_never() -> None:
@@ -195,10 +190,9 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
         ({"kind": ["range"]}, "kind", "unknown_kind", "known: range"),
         ({"kind": 1}, "kind", "unknown_kind", "known: range"),
         ({"kind": NotFinite("NaN")}, "kind", "unknown_kind", "known: range"),
-        ({"keywords": NotFinite("NaN")}, "keywords", "not_a_value", ""),
-        ({"kind": "range", "keywords": ""}, "keywords", "missing", ""),
-        ({"keywords": ""}, "keywords", "missing", ""),
-        ({"keywords": ["tea"]}, "keywords", "not_a_value", ""),
+        ({"keywords": NotFinite("NaN")}, "keywords", "not_a_value", "keywords are one text"),
+        ({"kind": "range", "keywords": ""}, "keywords", "missing", "for every object"),
+        ({"keywords": ["tea"]}, "keywords", "not_a_value", 'such as "fire OR smoke"'),
         ({"keywords": "(tea"}, "keywords", "unreadable_expression", "at character 1: the parenthesis"),
         ({"keywords": "w " * 10_000}, "keywords", "unreadable_expression", "more than 1000 words"),
         (
@@ -228,7 +222,20 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
         ({"expires_at": "2026-01-01T00:00:00Z"}, "expires_at", "empty_validity", ""),
         ({"created_at": None, "expires_at": "2026-05-01"}, "expires_at", "empty_validity", ""),
         ({"expires_at": [1]}, "expires_at", "unreadable_time", ""),
-        ({"score": float("inf")}, "", "unreadable_payload", "JSON"),
+        ({"payload": {"score": float("inf")}}, "payload", "unreadable_payload", "JSON"),
+        ({"payload": "tea"}, "payload", "unreadable_payload", "not an object"),
+        ({"payload": ["tea"]}, "payload", "unreadable_payload", "not an object"),
+        ({"payload": '{"half": "\\ud800"}'}, "payload", "unreadable_payload", "surrogates"),
+        ({"payload": 7}, "payload", "unreadable_payload", "not an object"),
+        ({"keywords": None}, "keywords", "missing", 'say "keywords": "*" for every object'),
+        ({"keywords": None, "bbox": None}, "bbox", "missing", "exactly one of bbox, circle or geometry"),
+        ({"at": "2026-01-01"}, "at", "unknown_field", "did you mean created_at?"),
+        (
+            {"op": "delete"},
+            "keywords",
+            "unknown_field",
+            "no field of a deletion; the fields are at, op, owner, payload",
+        ),
     ],
 )
 def test_a_bad_field_costs_its_row(changes: dict[str, Any], field: str, reason: str, detail: str) -> None:
@@ -248,8 +255,8 @@ def test_no_requests() -> None:
 def test_requests_from_json_lines_and_parquet_are_the_same(tmp_path: Path) -> None:
     circle = {"lon": 18.07, "lat": 59.33, "radius_m": 5000.0}
     records = [
-        INSERT | {"circle": None, "user": "me", "at": None},
-        INSERT | {"bbox": None, "circle": circle, "user": None, "at": None},
+        INSERT | {"circle": None, "payload": {"user": "me"}, "at": None},
+        INSERT | {"bbox": None, "circle": circle, "payload": None, "at": None},
         {"op": "delete", "subscription_id": "s1", "at": "2026-02-01T00:00:00Z"},
     ]
     (tmp_path / "x.jsonl").write_text(
@@ -273,7 +280,11 @@ def test_requests_from_json_lines_and_parquet_are_the_same(tmp_path: Path) -> No
 
 def test_times_of_a_parquet_column(tmp_path: Path) -> None:
     moment = datetime(2026, 1, 1, 8, tzinfo=UTC)
-    record = INSERT | {"created_at": moment, "expires_at": datetime(2027, 1, 1, tzinfo=UTC), "seen": moment}
+    record = INSERT | {
+        "created_at": moment,
+        "expires_at": datetime(2027, 1, 1, tzinfo=UTC),
+        "payload": {"seen": moment},
+    }
     pq.write_table(pa.Table.from_pylist([record]), tmp_path / "x.parquet")
     (chunk,) = read_records(f"{tmp_path}/x.parquet", None)
     ((request,), _) = (batch.to_pylist() for batch in parse_requests(chunk, NOW))

@@ -3,18 +3,21 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pststream.base import names
+from pststream.base.errors import InputFileError
 from pststream.base.utc_times import to_micros
-from pststream.input.parse_requests import parse_requests
+from pststream.input.parse_requests import parse_requests, request_fields
+from pststream.input.readers import read_requests
 from pststream.input.row_chunks import RecordChunk
 from pststream.queries.kinds.contract import RequestLimits, StoredObject, Validity
 from pststream.queries.kinds.registry import KINDS, MOST_ROOM, room_of
-from pststream.queries.kinds.topk import GREATEST_DISTANCE_M
 from pststream.queries.shapes.registry import to_json
 from tests.oracles.text import term_id
 
@@ -45,8 +48,8 @@ def stored(record: dict[str, Any]) -> dict[str, Any]:
         (KNN, {"lon": 18.07, "lat": 59.33, "k": 10, "window_us": None, "window_objects": None, "alpha": None}),
         (KNN | {"window": "90m"}, {"window_us": 90 * 60_000_000, "window_objects": None}),
         (KNN | {"window": {"objects": 7}}, {"window_us": None, "window_objects": 7}),
-        (KNN | {"keywords": None}, {"keywords": None, "clauses": [[names.EVERY_OBJECT]]}),
-        (TOPK, {"alpha": 0.5, "distance_scale_m": GREATEST_DISTANCE_M, "window_us": 24 * HOUR, "k": 20}),
+        (KNN | {"keywords": " * "}, {"keywords": None, "clauses": [[names.EVERY_OBJECT]]}),
+        (TOPK, {"alpha": 0.5, "distance_scale_m": 25_000.0, "window_us": 24 * HOUR, "k": 20}),
         (TOPK, {"clauses": [[term_id("cake")], [term_id("coffee")]]}),
         (TOPK | {"distance_scale_m": 50_000}, {"distance_scale_m": 50_000.0, "step_us": None}),
         (TERMS, {"window_us": 72 * HOUR, "step_us": HOUR, "k": 10, "west": [1.0], "keywords": None, "clauses": None}),
@@ -55,7 +58,7 @@ def stored(record: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_accepted(record: dict[str, Any], columns: dict[str, Any]) -> None:
-    row = stored(record | {"note": "kept"})
+    row = stored(record | {"payload": {"note": "kept", "left": None}, "unknown": None})
     assert {name: row[name] for name in columns} == columns
     assert row["kind"] == record["kind"] and json.loads(row["payload"]) == {"note": "kept"}
 
@@ -64,6 +67,7 @@ def test_accepted(record: dict[str, Any], columns: dict[str, Any]) -> None:
     ("record", "field", "reason"),
     [
         (KNN | {"keywords": ""}, "keywords", "missing"),
+        (KNN | {"keywords": None}, "keywords", "missing"),
         (KNN | {"point": None}, "point", "missing"),
         (KNN | {"point": [1, 2]}, "point", "unreadable_point"),
         (KNN | {"point": {"lon": 181, "lat": 0}}, "point", "unreadable_point"),
@@ -79,6 +83,7 @@ def test_accepted(record: dict[str, Any], columns: dict[str, Any]) -> None:
         (KNN | {"bbox": [0, 0, 1, 1]}, "bbox", "field_of_another_kind"),
         (TOPK | {"keywords": "coffee OR cake"}, "keywords", "unreadable_expression"),
         (TOPK | {"keywords": None}, "keywords", "missing"),
+        (TOPK | {"keywords": "*"}, "keywords", "unreadable_expression"),
         (TOPK | {"alpha": None}, "alpha", "missing"),
         (TOPK | {"alpha": 1.1}, "alpha", "out_of_range"),
         (TOPK | {"window": None}, "window", "missing"),
@@ -93,6 +98,7 @@ def test_accepted(record: dict[str, Any], columns: dict[str, Any]) -> None:
         (TERMS | {"created_at": "2026-02-26T23:59:59Z"}, "created_at", "too_many_steps"),
         (TERMS | {"keywords": "tea"}, "keywords", "field_of_another_kind"),
         (HEAD | {"kind": "range", "bbox": [0, 0, 1, 1], "k": 3}, "k", "field_of_another_kind"),
+        (HEAD | {"keywords": "tea", "bbox": [0, 0, 1, 1], "k": 3}, "k", "field_of_another_kind"),
     ],
 )
 def test_rejected(record: dict[str, Any], field: str, reason: str) -> None:
@@ -123,9 +129,30 @@ def test_a_window_of_the_most_steps_is_accepted() -> None:
     assert stored(TERMS | {"window": "1000m", "step": "1m"})["step_us"] == 60_000_000
 
 
-def test_a_request_without_kind_keeps_fields_of_other_kinds_as_payload() -> None:
-    row = stored(HEAD | {"keywords": "tea", "bbox": [0, 0, 1, 1], "k": 3, "window": "1h"})
-    assert (row["kind"], row["k"], json.loads(row["payload"])) == ("range", None, {"k": 3, "window": "1h"})
+@pytest.mark.parametrize(
+    ("field", "meant"),
+    [("keyword", "keywords"), ("Keywords", "keywords"), ("createdAt", "created_at"), ("expires_on", "expires_at")]
+    + [("box", "bbox"), ("id", "subscription_id"), ("pay_load", "payload")],
+)
+def test_an_unknown_field_is_a_reject_that_says_what_was_meant(field: str, meant: str) -> None:
+    accepted, (reject,) = parse({**HEAD, "keywords": "tea", "bbox": [0, 0, 1, 1], "note": None, field: "x"})
+    assert (accepted, reject["field"], reject["reason"], reject["raw"]) == ([], field, "unknown_field", "x")
+    assert reject["detail"].startswith(
+        f"'{field}' is no field of the kind range; did you mean {meant}? Free fields stand in"
+    )
+
+
+def test_an_unknown_column_of_parquet_is_one_fault_of_the_file(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist([HEAD | {"keyword": "tea", "bbox": [0, 0, 1, 1]}] * 5), tmp_path / "x.parquet")
+    with pytest.raises(InputFileError, match="column 'keyword' is no field of such a file; did you mean keywords?"):
+        list(read_requests(str(tmp_path / "x.parquet"), None, request_fields()))
+
+
+def test_an_unknown_field_without_a_similar_one_and_in_a_deletion() -> None:
+    _, (reject,) = parse({"op": "delete", "subscription_id": "s", "created_at": "2026-03-01"})
+    assert "the fields are at, op, owner, payload, subscription_id; free fields stand in payload" in reject["detail"]
+    _, (reject,) = parse(TERMS | {"w" * 5000: 1})
+    assert reject["field"] == "w" * 40 and len(reject["detail"]) < 300
 
 
 @pytest.mark.parametrize("record", [KNN, KNN | {"window": {"objects": 7}}, TOPK, TERMS, TERMS | {"step": "90m"}])
@@ -194,7 +221,7 @@ def test_no_insertion_has_a_piece() -> None:
         (TERMS | {"k": 100, "created_at": "2027-01-01T00:00:00Z"}, 100),
         (HEAD | {"keywords": "a AND (b OR c)", "bbox": [1, 2, 3, 4]}, 3),
         (HEAD | {"keywords": "a", "bbox": [170, 2, -170, 4]}, 2),
-        (HEAD | {"bbox": [1, 2, 3, 4]}, 1),
+        (HEAD | {"keywords": "*", "bbox": [1, 2, 3, 4]}, 1),
         (
             HEAD
             | {"keywords": "a", "geometry": {"type": "Polygon", "coordinates": [[[0, 0], [9, 0], [0, 9], [0, 0]]]}},

@@ -121,11 +121,12 @@ BOW_TIE = [[0, 0], [2, 2], [2, 0], [0, 2], [0, 0]]
 ODD: list[tuple[Any, str]] = [
     ([1, 2], "not a GeoJSON object"),
     ({"type": "Point", "coordinates": [1, 2]}, "type is 'Point': Polygon or MultiPolygon is expected"),
+    ({"type": "Feature", "geometry": {}}, "type is 'Feature': Polygon or .* expected; give its \"geometry\""),
     ({"coordinates": [SQUARE]}, "type is missing: Polygon or MultiPolygon"),
     ({"type": "Polygon"}, "coordinates is not a list of rings"),
     ({"type": "Polygon", "coordinates": []}, "coordinates is empty"),
     ({"type": "Polygon", "coordinates": [[]]}, "ring 1 is empty"),
-    ({"type": "Polygon", "coordinates": SQUARE}, "ring 1, position 1 is not a list of longitude and latitude"),
+    ({"type": "Polygon", "coordinates": SQUARE}, "ring 1, position 1 is not .* rings nested"),
     ({"type": "Polygon", "coordinates": [SQUARE[:-1]]}, "ring 1 is not closed: its last position is not its first"),
     ({"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [0, 0]]]}, "ring 1 has 3 positions; a ring has four or more"),
     ({"type": "Polygon", "coordinates": [SQUARE, BOW_TIE]}, "not a valid polygon: .*intersection"),

@@ -37,7 +37,12 @@ def write_home(path: Path, objects: int = 400, batches: int = 3, generated: int 
     things = demo_objects(objects, 5).to_pylist()
     things.append({"object_id": "hostile", "ts": "2026-03-01T11:59:00Z", "lon": -9.14, "lat": 38.72, "text": HOSTILE})
     things = [{**row, "row": n, "ts": dt.datetime.fromisoformat(row["ts"])} for n, row in enumerate(things, 1)]
-    odd = {"subscription_id": "<b>odd</b>", "keywords": "coffee", "title": HOSTILE_TITLE, "bbox": [-180, -90, 180, 90]}
+    odd = {
+        "subscription_id": "<b>odd</b>",
+        "keywords": "coffee",
+        "payload": {"title": HOSTILE_TITLE},
+        "bbox": [-180, -90, 180, 90],
+    }
     requests = [_request(n, row) for n, row in enumerate([*first_requests(generated, 5), odd], 1)]
     loads = rng.uniform(50, 150, workers).tolist()
     add_plan(home, _plan(things, workers), frequencies=dict.fromkeys(WORDS, 9), worker_loads=loads)
@@ -55,8 +60,7 @@ def write_home(path: Path, objects: int = 400, batches: int = 3, generated: int 
 
 
 def _request(number: int, row: dict[str, Any]) -> dict[str, Any]:
-    known = ("op", "subscription_id", "keywords", "bbox", "circle", "geometry", "created_at")
-    payload = json.dumps({name: value for name, value in row.items() if name not in known})
+    payload = json.dumps(row.get("payload"))
     return {**row, "row": number, "op": "insert", "kind": "range", "effective_at": AT, "payload": payload}
 
 

@@ -245,7 +245,6 @@ def test_words_with_a_common_beginning_are_compared_whole(tmp_path) -> None:
     check_answers(snapshot, rows, "frequent_terms", [{**question, "k": k} for k in (1, 2, 3, 4, 5, 30, 62, 63, 65)])
 
 
-GREATEST_DISTANCE_M = np.pi * 6_371_008.8
 FINDERS = {"knn": (find_nearest_objects, 2, 1.0), "topk": (find_scored_objects, 3, -1.0)}
 
 
@@ -270,7 +269,7 @@ def test_best_objects_are_those_of_the_twin(tmp_path, kind, seed) -> None:
         window = rnd.choice([None, *({"objects": size} for size in (1, 60, 300, 1000, 5000))])
         records.append({**some_question(rnd, kind, rows), "k": rnd.randrange(1, 41), "window": window, "as_of": None})
     points = [(record["point"]["lon"], record["point"]["lat"]) for record in records]
-    scales = [(record.get("alpha", 0), record.get("distance_scale_m") or GREATEST_DISTANCE_M) for record in records]
+    scales = [(record.get("alpha", 0), record.get("distance_scale_m") or 25_000.0) for record in records]
     questions = PointQuestions(
         points=np.array(points, np.float64),
         k=np.array([record["k"] for record in records]),

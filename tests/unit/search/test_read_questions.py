@@ -38,6 +38,9 @@ KNN = {"question_id": "q", "kind": "knn", "point": {"lon": 1, "lat": 2}, "k": 3}
         ({**TERMS, "keywords": "a"}, "keywords", "field_of_another_kind"),
         ({**TERMS, "window": {"objects": 5}}, "window", "unreadable_window"),
         ({**RANGE, "k": 3}, "k", "field_of_another_kind"),
+        ({**RANGE, "keyword": "tea"}, "keyword", "unknown_field"),
+        ({**RANGE, "payload": {}}, "payload", "unknown_field"),
+        ({**TOPK, "keywords": "*"}, "keywords", "unreadable_expression"),
         ({**KNN, "bbox": [0, 0, 1, 1]}, "bbox", "field_of_another_kind"),
         ({"question_id": "q"}, "bbox", "missing"),
         ({**RANGE, "circle": {"lon": 0, "lat": 0, "radius_m": 1}}, "bbox", "unreadable_region"),
@@ -76,9 +79,9 @@ def test_faults(record: dict[str, Any], field: str, reason: str) -> None:
 
 def test_fields() -> None:
     records = [
-        {**RANGE, "kind": None, "keywords": "", "note": "ignored", "window": "3d", "as_of": "2026-01-01T00:00:01Z"},
+        {**RANGE, "kind": None, "keywords": "*", "note": None, "window": "3d", "as_of": "2026-01-01T00:00:01Z"},
         {**KNN, "keywords": "a (b OR c)", "window": {"objects": 5}, "version": 4.0},
-        {name: value for name, value in KNN.items() if name != "question_id"},
+        {**KNN, "question_id": None},
     ]
     read = read_question_records(records, Settings())
     assert not read.rejects
@@ -123,4 +126,4 @@ def test_words_of_topk() -> None:
     parsed = [one.parsed for one in read_question_records(records, Settings()).questions]
     assert [len(one.clauses) for one in parsed] == [3, 1, 2]
     assert all(len(clause) == 1 for one in parsed for clause in one.clauses)
-    assert parsed[0].distance_scale_m == pytest.approx(20_015_114.4, abs=0.1)
+    assert parsed[0].distance_scale_m == 25_000.0

@@ -140,7 +140,7 @@ def _objects(*numbers: int) -> list[dict]:
 def _last_three(name: str) -> dict:
     return {
         "op": "insert", "subscription_id": name, "kind": "knn", "point": {"lon": 0.0, "lat": 0.0}, "k": 3,
-        "window": {"objects": 3}, "created_at": worlds.moment(0),
+        "keywords": "*", "window": {"objects": 3}, "created_at": worlds.moment(0),
     }  # fmt: skip
 
 

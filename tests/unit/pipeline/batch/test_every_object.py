@@ -53,7 +53,7 @@ def test_matches_are_those_of_the_twin(seed: int, planner: str, tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """An object without a word in the region of a subscription without keywords, which is younger than the object."""
+    """An object without a word in the region of a subscription for every object, which is younger than the object."""
     folder = tmp_path_factory.mktemp("every")
     made = new_home(folder / "home", planner="kd_tree", engine="local", workers=2)
     box = {"op": "insert", "created_at": worlds.moment(0), "bbox": [0.0, 0.0, 2.0, 2.0]}
@@ -63,7 +63,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     made.ingest("requests", [worlds.write_rows(folder / "r0.jsonl", [box | {"subscription_id": "t", "keywords": "x"}])])
     made.run("plan")
     made.match()
-    made.ingest("requests", [worlds.write_rows(folder / "r.jsonl", [box | {"subscription_id": "all"}])])
+    made.ingest(
+        "requests", [worlds.write_rows(folder / "r.jsonl", [box | {"subscription_id": "all", "keywords": "*"}])]
+    )
     made.match()
     return made
 

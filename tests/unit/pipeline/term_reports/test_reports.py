@@ -225,7 +225,7 @@ def test_erased_words_and_subscriptions_leave_the_reports(tmp_path: Path) -> Non
     head = {"op": "insert", "kind": "frequent_terms", "created_at": moment(0), "window": "2h", "step": "1h"}
     asked = [head | {"subscription_id": one, "bbox": [-1, -1, 1, 1], "k": 5} for one in ("stays", "goes")]
     knn = {"op": "insert", "subscription_id": "near", "kind": "knn", "k": 9, "created_at": moment(0)}
-    asked.append(knn | {"point": {"lon": 0, "lat": 0}})
+    asked.append(knn | {"keywords": "*", "point": {"lon": 0, "lat": 0}})
     things = [
         {"object_id": str(step), "ts": moment(step), "lon": 0.0, "lat": 0.0, "text": text}
         for step, text in ((1, "tea"), (2, "tea secret"), (8, "cake"), (20, "end"))

@@ -110,9 +110,12 @@ def test_settings_that_break_a_promise_are_refused(tmp_path: Path) -> None:
 
 def test_the_snapshot_is_counted_and_shown(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home", engine="local", workers=1, planner="grid")
-    request = {"op": "insert", "subscription_id": "s", "kind": "knn", "k": 3, "created_at": moment(0)}
+    request = {"op": "insert", "subscription_id": "s", "kind": "knn", "k": 3, "keywords": "*"}
     things = [{"object_id": f"o{n}", "ts": moment(n), "lon": n, "lat": 0, "text": "tea"} for n in range(2)]
-    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", [request | {"point": {"lon": 0, "lat": 0}}])])
+    home.ingest(
+        "requests",
+        [write_rows(tmp_path / "r.jsonl", [request | {"point": {"lon": 0, "lat": 0}, "created_at": moment(0)}])],
+    )
     home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
     home.match()
     messages: list[str] = []

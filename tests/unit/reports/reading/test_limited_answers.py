@@ -19,8 +19,8 @@ Row = dict[str, Any]
 
 POINT = {"lon": 0.0, "lat": 0.0}
 KINDS: tuple[Row, ...] = (
-    {"kind": "knn", "point": POINT, "k": 3},
-    {"kind": "knn", "point": POINT, "k": 2, "window": "3h"},
+    {"kind": "knn", "keywords": "*", "point": POINT, "k": 3},
+    {"kind": "knn", "keywords": "*", "point": POINT, "k": 2, "window": "3h"},
     {"kind": "topk", "point": POINT, "k": 2, "keywords": "tea cake", "alpha": 0.5, "window": {"objects": 10}},
     {"kind": "frequent_terms", "bbox": [-9.0, -9.0, 9.0, 9.0], "k": 2, "window": "2h", "step": "1h"},
     {"kind": "frequent_terms", "bbox": [50.0, 50.0, 51.0, 51.0], "k": 2, "window": "2h", "step": "1h"},
