@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.base import names
-from pststream.input.parse_requests import REQUESTS, parse_requests
+from pststream.input.parse_requests import REQUESTS, parse_request_chunk, parse_requests, request_fields
 from pststream.input.raw_values import NotFinite
+from pststream.input.readers import read_requests
 from pststream.input.row_chunks import REASONS, REJECTED, RecordChunk, Reject
 from pststream.state.data_files import FileWriter, commit_files, list_data_files
 from pststream.state.home import Home
@@ -29,6 +30,16 @@ INSERT = {
     "expires_at": None,
 }
 TRIANGLE = {"type": "Polygon", "coordinates": [[[0, 0], [4, 0], [0, 3], [0, 0]]]}
+
+
+@pytest.mark.parametrize("whole", [INSERT, {"op": "delete", "subscription_id": "s1", "at": "2026-02-01T00:00:00Z"}])
+def test_no_beginning_of_a_line_is_a_request(tmp_path: Path, whole: dict[str, Any]) -> None:
+    """So a half-written last line of a landed file never counts."""
+    line, path = json.dumps(whole), tmp_path / "x.jsonl"
+    path.write_text("\n".join([line, *(line[:length] for length in range(1, len(line)))]), "utf-8")
+    (chunk,) = read_requests(str(path), None, request_fields())
+    accepted, rejected = parse_request_chunk(chunk, NOW)
+    assert (accepted.column("row").to_pylist(), rejected.num_rows) == ([1], len(line) - 1)
 
 
 def parse(records: list[dict[str, Any]]) -> Any:
