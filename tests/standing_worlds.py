@@ -242,7 +242,7 @@ class StandingTwin:
 
     def counted(self, objects_to: int) -> list[StandingObject]:
         """Return the objects that count up to a position."""
-        gone = {r["object_key"] for r in self._withdrawn if self._positions[r["withdrawal_id"]] <= objects_to}
+        gone = {r["log_key"] for r in self._withdrawn if self._positions[r["withdrawal_id"]] <= objects_to}
         return [
             StandingObject(key, time_us(row["ts"]))
             for key, row in self.objects.items()

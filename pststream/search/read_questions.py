@@ -19,7 +19,7 @@ from pststream.search.open_snapshot import greatest_key
 from pststream.search.question_batch import TimedQuestion
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.tables.log_events import WithdrawnObjects, withdrawn_objects
+from pststream.tables.log_events import WithdrawnRows, withdrawn_objects
 
 LAST_VERSION = 2**53
 
@@ -172,7 +172,7 @@ class AskedQuestion(NamedTuple):
 
     question: Question
     up_to_key: int
-    withdrawn: WithdrawnObjects
+    withdrawn: WithdrawnRows
     bounds: tuple[int, int, int, int] | None = None
 
     @property
@@ -191,7 +191,7 @@ class CountedObjects:
         self._snapshot = snapshot
         self._without: dict[tuple[int, ...], ObjectSnapshot] = {(): snapshot}
 
-    def of(self, withdrawn: WithdrawnObjects) -> ObjectSnapshot:
+    def of(self, withdrawn: WithdrawnRows) -> ObjectSnapshot:
         """Return the snapshot without these objects."""
         if withdrawn.numbers not in self._without:
             self._without[withdrawn.numbers] = self._snapshot.without(withdrawn.keys)
@@ -205,7 +205,7 @@ def resolve_versions(
 
     up_to_key: position in the log up to which objects and withdrawals count for questions without a version
     """
-    versions: dict[int | None, tuple[int, WithdrawnObjects] | UsageError] = {}
+    versions: dict[int | None, tuple[int, WithdrawnRows] | UsageError] = {}
     asked, rejects = [], list(read.rejects)
     for question in read.questions:
         if question.version not in versions:
@@ -221,9 +221,7 @@ def resolve_versions(
     return asked, sorted(rejects, key=lambda reject: (reject["file"], reject["row"]))
 
 
-def open_version(
-    home: Home, version: int | None, up_to_key: int = LAST_KEY
-) -> tuple[int, WithdrawnObjects] | UsageError:
+def open_version(home: Home, version: int | None, up_to_key: int = LAST_KEY) -> tuple[int, WithdrawnRows] | UsageError:
     """Return the greatest key of a version (None: `up_to_key`), and the objects withdrawn by then."""
     if version is not None:
         try:

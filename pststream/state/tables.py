@@ -455,12 +455,12 @@ _TABLES = (
     ),
     Table(
         names.WITHDRAWALS,
-        "withdrawn objects; a row counts once `files` has its withdrawal",
+        "withdrawn objects, and requests that were set aside; a row counts once `files` has its withdrawal",
         (
             Column("withdrawal_id", INT, "from 1; the objects of one run share it"),
-            Column("object_key", INT, "see objects"),
+            Column("log_key", INT, "object_key of the object, or request_key of a request that was set aside"),
         ),
-        ("withdrawal_id", "object_key"),
+        ("withdrawal_id", "log_key"),
         writer="control",
     ),
     Table(

@@ -1,4 +1,4 @@
-"""Write a withdrawal of objects: the event takes one position of the object log."""
+"""Write a withdrawal: the event takes one position of the object log, or of the request log."""
 
 import json
 from collections.abc import Mapping
@@ -29,10 +29,7 @@ def append_withdrawal(
     options: why, for the ledger
     rejected: rejects that the caller writes
     """
-    withdrawal_id: int = greatest_value(home.table(names.WITHDRAWALS), "withdrawal_id") + 1
-    ids = pa.array(np.full(len(keys), withdrawal_id, np.int64))
-    ledger_tables.append(home, names.WITHDRAWALS, pa.table({"withdrawal_id": ids, "object_key": keys}))
-    crash_point("withdraw.named")
+    withdrawal_id = name_withdrawn(home, keys)
     row = {
         "file_seq": ledger.next_file_seq, "ingest_id": ledger.next_ingest_id, "kind": names.OBJECTS, "path": PATH,
         "sha256": "", "bytes": 0, "options": json.dumps({"objects": len(keys), **options}), "status": "done", "rows": 1,
@@ -42,4 +39,13 @@ def append_withdrawal(
     }  # fmt: skip
     ledger_tables.append(home, names.FILES, [row])
     crash_point("withdraw.done")
+    return withdrawal_id
+
+
+def name_withdrawn(home: Home, keys: np.ndarray) -> int:
+    """Write the keys of the rows of a withdrawal, which does not count yet: int64[n]; return its number."""
+    withdrawal_id: int = greatest_value(home.table(names.WITHDRAWALS), "withdrawal_id") + 1
+    ids = pa.array(np.full(len(keys), withdrawal_id, np.int64))
+    ledger_tables.append(home, names.WITHDRAWALS, pa.table({"withdrawal_id": ids, "log_key": keys}))
+    crash_point("withdraw.named")
     return withdrawal_id

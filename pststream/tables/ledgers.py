@@ -477,7 +477,7 @@ class LedgerHistory:
 
     def watermark(self) -> dt.datetime | None:
         """Return the watermark of the object log: the greatest ts, without withdrawn objects."""
-        last = self.withdrawals[-1]["file_seq"] if self.withdrawals else 0
+        last = max((row["file_seq"] for row in self.withdrawals if row["kind"] == names.OBJECTS), default=0)
         objects = self.files.filter(pc.equal(self.files.column("kind"), names.OBJECTS))
         since = objects.filter(pc.greater_equal(objects.column("file_seq"), last))
         watermark: dt.datetime | None = pc.max(since.column("max_ts")).as_py()

@@ -1,8 +1,9 @@
 """Read the rows of `files` that are no new files: withdrawals, retries of rejects, and changes of the term statistics.
 
 A withdrawal takes one position of the object log, a change of the statistics one of the request log: a row of `files`
-with its number. The table `withdrawals` names the objects, and `term_statistics` has the counts. An object that a batch
-has set aside is withdrawn too, and since no batch has matched it, it counts at no position.
+with its number. The table `withdrawals` names the objects, and `term_statistics` has the counts. A row that a batch has
+set aside is withdrawn too, and since no batch has processed it, it counts at no position. The withdrawal of a request
+takes a position of the request log, where `requests` has a deletion at the start of its validity.
 """
 
 import json
@@ -21,8 +22,8 @@ from pststream.tables.ledgers import MAX_ROW, log_key
 
 
 @dataclass(frozen=True)
-class WithdrawnObjects:
-    """The objects of some withdrawals; travels pickled. A process that asks keeps 8 bytes for each object.
+class WithdrawnRows:
+    """The objects, or the requests, of some withdrawals; travels pickled. A process that asks keeps 8 bytes for each.
 
     address   of the table `withdrawals`
     snapshot  of the table (delta_tables.describe_snapshot): another home may have been at the address before
@@ -38,48 +39,57 @@ class WithdrawnObjects:
 
     @property
     def keys(self) -> np.ndarray:
-        """The keys of the objects, ascending: int64[n]."""
+        """Their keys, ascending: int64[n]."""
         return _read_keys(self)
 
-    def contain(self, object_keys: np.ndarray) -> np.ndarray:
-        """Return which of these objects (int64[n]) are withdrawn: bool[n]."""
-        return is_among(object_keys, self.keys if self else np.empty(0, np.int64))
+    def contain(self, keys: np.ndarray) -> np.ndarray:
+        """Return which of these objects or requests (int64[n]) are withdrawn: bool[n]."""
+        return is_among(keys, self.keys if self else np.empty(0, np.int64))
 
 
-NONE = WithdrawnObjects()
+NONE = WithdrawnRows()
 
 SET_ASIDE = "set_aside"
-"""Key in the options of a withdrawal of an object that its batch has set aside: the key of the object."""
+"""Key in the options of a withdrawal of a row that its batch has set aside: the key of the row."""
 
 
 def is_set_aside() -> pds.Expression:
-    """Return a filter of the rows of `files` that withdraw an object which was set aside."""
+    """Return a filter of the rows of `files` that withdraw a row which was set aside."""
     is_one: pds.Expression = pc.match_substring(pds.field("options"), f'"{SET_ASIDE}"')
     return pds.field("withdrawal_id").is_valid() & is_one
 
 
-def withdrawn_objects(home: AnyHome, after: int = -1, up_to: int = names.MAX_INT64) -> WithdrawnObjects:
+def withdrawn_objects(home: AnyHome, after: int = -1, up_to: int = names.MAX_INT64) -> WithdrawnRows:
     """Return the objects of the withdrawals at the positions after < key <= up_to of the object log.
 
     Without `after`, all objects that were set aside are among them.
     """
+    return _withdrawn(home, names.OBJECTS, after, up_to)
+
+
+def withdrawn_requests(home: AnyHome) -> WithdrawnRows:
+    """Return the requests that were set aside: insertions that count at no position."""
+    return _withdrawn(home, names.REQUESTS, -1, names.MAX_INT64)
+
+
+def _withdrawn(home: AnyHome, kind: str, after: int, up_to: int) -> WithdrawnRows:
     address = home.table(names.WITHDRAWALS)
     if not greatest_value(address, "withdrawal_id"):
         return NONE
     columns = ["file_seq", "withdrawal_id", "options"]
-    rows = read_table(home.table(names.FILES), columns, pds.field("withdrawal_id").is_valid()).to_pylist()
+    of_kind = pds.field("withdrawal_id").is_valid() & (pds.field("kind") == kind)
     numbers = {
         row["withdrawal_id"]
-        for row in rows
+        for row in read_table(home.table(names.FILES), columns, of_kind).to_pylist()
         if after < log_key(row["file_seq"], 1) <= up_to or (after < 0 and SET_ASIDE in json.loads(row["options"]))
     }
-    return WithdrawnObjects(address, describe_snapshot(address), tuple(sorted(numbers)))
+    return WithdrawnRows(address, describe_snapshot(address), tuple(sorted(numbers))) if numbers else NONE
 
 
 @lru_cache(maxsize=4)
-def _read_keys(withdrawn: WithdrawnObjects) -> np.ndarray:
+def _read_keys(withdrawn: WithdrawnRows) -> np.ndarray:
     wanted = pds.field("withdrawal_id").isin(list(withdrawn.numbers))
-    rows = read_table(withdrawn.address, ["object_key"], wanted)
+    rows = read_table(withdrawn.address, ["log_key"], wanted)
     return distinct_values(rows.column(0).to_numpy())
 
 

@@ -2,6 +2,7 @@
 had been withdrawn.
 """
 
+import datetime as dt
 import os
 import signal
 import time
@@ -14,23 +15,45 @@ import pytest
 
 from pststream.base.errors import RetryableError
 from pststream.pipeline.batch import failed_tries, micro_batch, route_task
-from pststream.pipeline.batch.failed_tries import FAILING, TRYING
+from pststream.pipeline.batch.failed_tries import FAILING, SUSPECTS, TRIAL, TRYING
+from pststream.pipeline.index import build_index
 from pststream.settings import load_settings
 from pststream.state.home import Home as State
 from pststream.tables.ledgers import Ledger
+from tests import worlds
 from tests.command_process import SERVER, run_command
 from tests.commands import KILLED, Home, new_home
 from tests.e2e.test_withdraw import asked, lines, thing
+from tests.kill_and_rerun import table_of
+from tests.oracles.twin import Withdrawal, outcome_of
+from tests.oracles.twin_rows import LogFile
 
 pytestmark = pytest.mark.e2e
 
 KNN = {"keywords": None, "bbox": None, "kind": "knn", "point": {"lon": 1.0, "lat": 1.0}, "k": 3, "window": "1h"}
+TERMS = {"keywords": None, "kind": "frequent_terms", "k": 3, "window": "1h", "step": "1h"}
 MOST_DEATHS = 20
+FILES_OF_TRIES = (FAILING, SUSPECTS, TRIAL, TRYING)
+
+
+KILLING_STEP = 9
+"""Insertions with this `created_at` kill whoever makes pieces of them, or, of "any request", all do."""
 
 
 def _run_with_killer(kind: str, words: list[str], environment: dict[str, str], err: str) -> None:
-    """Run a command that dies when an object with this id is routed, or, of "any", any object."""
-    find_workers = route_task._find_workers
+    """Run a command that dies when an object with this id is routed, or, of "any", any object; of "request", when an
+    index piece is made of such an insertion.
+    """
+    find_workers, pieces_of_kind = route_task._find_workers, build_index._pieces_of_kind
+    killing = dt.datetime.fromisoformat(worlds.moment(KILLING_STEP))
+
+    def die_of_request(of_kind: Any, inserted: pa.RecordBatch) -> Any:
+        starts = inserted.column("effective_at").to_pylist()
+        if (kind == "request" and killing in starts) or (kind == "any request" and starts):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return pieces_of_kind(of_kind, inserted)
+
+    build_index._pieces_of_kind = die_of_request
 
     def die(objects: pa.RecordBatch, *others: Any) -> Any:
         ids = objects.column("object_id").to_pylist()
@@ -80,10 +103,7 @@ def answers_of(home: Home) -> list[tuple[Any, ...]]:
 
 @pytest.mark.promise
 def test_an_object_that_kills_its_batch_is_set_aside(home: Home, tmp_path: Path) -> None:
-    codes = []
-    while not codes or (codes[-1] == KILLED and len(codes) <= MOST_DEATHS):
-        codes.append(run_beside("killer", home, "match", "--until-empty"))
-    assert codes[-1] == 0 and len(codes) > 3, Path(f"{home.path}-err").read_text()[-3000:]
+    assert run_until_done("killer", home) > 2
     (reject,) = home.run("rejects")["rejects"]
     assert (Path(reject["file"]).name, reject["row"], reject["reason"]) == ("1.jsonl", 6, "set_aside")
     assert reject["raw"] == "killer"
@@ -100,7 +120,94 @@ def test_an_object_that_kills_its_batch_is_set_aside(home: Home, tmp_path: Path)
     later = lines(tmp_path / "3.jsonl", thing("killer", 11))
     assert home.ingest("objects", [later])["accepted"] == 1
     home.match()
-    assert not [name for name in (FAILING, TRYING) if (home.path / name).exists()]
+    assert not [name for name in FILES_OF_TRIES if (home.path / name).exists()]
+
+
+def run_until_done(kind: str, home: Home) -> int:
+    """Run `match` beside a killer until it ends; return how many processes died."""
+    codes: list[int | None] = []
+    while not codes or (codes[-1] == KILLED and len(codes) <= MOST_DEATHS):
+        codes.append(run_beside(kind, home, "match", "--until-empty"))
+    assert codes[-1] == 0, Path(f"{home.path}-err").read_text()[-3000:]
+    return len(codes) - 1
+
+
+QUERIES = ("q0", "q1", "q2", "q3", "q4")
+
+
+def with_requests(home: Home, path: Path, *left_out: str, **more: Any) -> Path:
+    """Ingest five subscriptions, the third of which kills; return the path of their file."""
+    names = [name for name in QUERIES if name not in left_out]
+    rows = [asked(name, KILLING_STEP) | more if name == "q2" else asked(name, 1) for name in names]
+    file = lines(path, *({k: v for k, v in row.items() if v is not None} for row in rows))
+    assert home.ingest("requests", [file])["accepted"] == len(names)
+    return file
+
+
+@pytest.mark.promise
+@pytest.mark.parametrize(
+    "more",
+    [{}, *(pytest.param(more, marks=pytest.mark.deep, id=str(more["kind"])) for more in (KNN, TERMS))],
+    ids=lambda more: more.get("kind", "range"),
+)
+def test_a_request_that_kills_its_batch_is_set_aside(home: Home, tmp_path: Path, more: dict[str, Any]) -> None:
+    file = with_requests(home, tmp_path / "q.jsonl", **more)
+    for _ in range(3):
+        assert run_beside("request", home, "match", "--until-empty") == KILLED
+    assert "o10" in {one[0] for one in home.exported()}, "objects go on meanwhile"
+    assert run_until_done("request", home) > 1
+    (reject,) = home.run("rejects")["rejects"]
+    assert (Path(reject["file"]), reject["row"], reject["reason"]) == (file, 3, "set_aside")
+    assert (reject["kind"], reject["field"], reject["raw"]) == ("requests", "subscription_id", "q2")
+    assert home.run("status")["withdrawals"] == {"done": 1, "pending": 0, "set_aside": 1}
+    home.run("check", "--all")
+    assert "set a request aside" in Path(f"{home.path}-err").read_text()
+    twin = filled(tmp_path / "twin")
+    with_requests(twin, tmp_path / "others.jsonl", "q2")
+    twin.match()
+    assert home.exported() == twin.exported() and answers_of(home) == answers_of(twin)
+    # The log says so: neither a plan nor a replay nor a lower watermark makes its pieces, and its id is free.
+    for words in ("plan", "replay --last 9", "maintain", "withdraw --object-id o10", "match", "check --all"):
+        assert run_beside("request", home, *words.split()) == 0, Path(f"{home.path}-err").read_text()[-3000:]
+    again = lines(tmp_path / "again.jsonl", asked("q2", 1))
+    assert home.ingest("requests", [again])["accepted"] == 1
+    home.match()
+    home.run("check", "--all")
+    files = [("requests", "r"), ("objects", "0"), ("requests", "later"), ("objects", "1"), ("objects", "2")]
+    log: list[LogFile | Withdrawal] = [LogFile(kind, tmp_path / f"{name}.jsonl") for kind, name in files]
+    log += [LogFile("requests", file), Withdrawal(subscription_ids=frozenset({"q2"}))]
+    log += [Withdrawal(frozenset({"o10"})), LogFile("requests", again)]
+    assert set(home.exported()) == outcome_of(log, 3600).matches
+    assert not [name for name in FILES_OF_TRIES if (home.path / name).exists()]
+
+
+STEPS = ("withdraw.named", "ingest.started", "ingest.requests_written", "ingest.done")
+
+
+@pytest.mark.parametrize("step", [STEPS[1], *(pytest.param(one, marks=pytest.mark.deep) for one in STEPS)])
+def test_a_request_is_set_aside_once(home: Home, tmp_path: Path, step: str) -> None:
+    file = with_requests(home, tmp_path / "q.jsonl")
+    rows = table_of(home, "requests").to_pyarrow_table(filters=[("subscription_id", "=", "q2")])
+    key = rows["request_key"][0].as_py()
+    suspects = failed_tries.Suspects((key - 1, key), deaths=2, others=1)
+    failed_tries.write_suspects(State(home.path), suspects)
+    assert home.crash(step, "match", "--until-empty").code == KILLED
+    for staged in home.path.glob("staging/*.arrow"):
+        staged.unlink()  # as a power cut may do
+    file.unlink()
+    assert run_until_done("request", home) == 0
+    assert [one["reason"] for one in home.run("rejects")["rejects"]] == ["set_aside"]
+    home.run("check", "--all")
+    assert {one[2] for one in home.exported()} == {"s", "later", *QUERIES} - {"q2"}
+
+
+@pytest.mark.deep
+def test_a_first_plan_whose_sample_dies_is_made_without_the_request(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home", engine="local", workers=3)
+    with_requests(home, tmp_path / "q.jsonl")
+    assert run_until_done("request", home) > 1
+    assert [one["raw"] for one in home.run("rejects")["rejects"]] == ["q2"]
+    home.run("check", "--all")
 
 
 @pytest.mark.parametrize("command", ["erase", pytest.param("withdraw", marks=pytest.mark.deep)])
@@ -116,10 +223,12 @@ def test_a_command_does_not_finish_a_batch_that_fails(home: Home, tmp_path: Path
     home.run("check", "--all")
 
 
-@pytest.mark.parametrize("deaths", [9, pytest.param(10, marks=pytest.mark.deep)])
-def test_nothing_is_set_aside_if_other_objects_fail_too(home: Home, tmp_path: Path, deaths: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "deaths"), [("any", 9), ("any request", 9), pytest.param("any", 10, marks=pytest.mark.deep)]
+)
+def test_nothing_is_set_aside_if_other_rows_fail_too(home: Home, tmp_path: Path, kind: str, deaths: int) -> None:
     for _ in range(deaths):
-        assert run_beside("any", home, "match", "--until-empty") == KILLED
+        assert run_beside(kind, home, "match", "--until-empty") == KILLED
     assert home.run("status")["withdrawals"]["done"] == 0
     home.match()
     assert home.run("status")["withdrawals"]["done"] == 0

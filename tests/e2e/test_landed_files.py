@@ -272,6 +272,20 @@ def test_an_object_of_a_half_written_line_makes_way_for_the_whole_one(tmp_path: 
     assert run(home, landing)["accepted"] == 1, "a line that had its end stays"
 
 
+def test_a_half_written_request_is_none_and_its_whole_line_counts(tmp_path: Path) -> None:
+    landing, home = tmp_path / "landing", home_at(tmp_path / "home", settle_seconds=0)
+    at = ', "created_at": "2026-01-01T00:00:00Z"'
+    whole = [ASKED.format("a", at), ASKED.format("b", at)]
+    path = land(landing, "requests/1.jsonl", whole[0] + whole[1].removesuffix("}\n"))
+    assert run(home, landing, "requests")["accepted"] == 1
+    path.write_text("".join(whole), "utf-8")
+    done = run(home, landing, "requests")
+    assert (done["accepted"], done["rejects_by_reason"]) == (1, {"already_live": 1})
+    land(landing, "objects/1.csv", HEADER + row("x"))
+    run(home, landing)
+    assert {one[2] for one in home.exported()} == {"a", "b"}
+
+
 # A file that does not fit
 
 

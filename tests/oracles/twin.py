@@ -46,9 +46,12 @@ MAX_TEXT_BYTES = 1_048_576
 
 @dataclass(frozen=True)
 class Withdrawal:
-    """The withdrawal of the accepted objects with some ids, at a position of the log."""
+    """The withdrawal of the accepted objects with some ids, and of requests that were set aside: the last insertions
+    with some ids; at a position of the log.
+    """
 
-    object_ids: frozenset[str]
+    object_ids: frozenset[str] = frozenset()
+    subscription_ids: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,10 @@ def outcome_of(
     seen: set[tuple[str, str]] = set()
     for file in log:
         if isinstance(file, Withdrawal):
-            objects.withdraw(file)
+            if file.object_ids:
+                objects.withdraw(file)
+            for name in file.subscription_ids:
+                requests.lives[name].pop()
             continue
         if isinstance(file, TermStatistics):
             outcome.counted = list(objects.accepted)

@@ -34,7 +34,7 @@ from pststream.state.slices import KeyRange, Slice, read_slices, split_into_task
 from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.tables.delta_tables import describe_snapshot
 from pststream.tables.ledgers import BatchRow, read_batches
-from pststream.tables.log_events import WithdrawnObjects, statistics_in_force, withdrawn_objects
+from pststream.tables.log_events import WithdrawnRows, statistics_in_force, withdrawn_objects
 
 UNITS = "units-"
 """How the names of the folders of units begin."""
@@ -91,8 +91,8 @@ class AnswerContext:
     request_files: tuple[Paths, ...]
     messages: tuple[Slice, ...]
     segments: StoredSegments
-    withdrawn: WithdrawnObjects
-    withdrawn_before: WithdrawnObjects
+    withdrawn: WithdrawnRows
+    withdrawn_before: WithdrawnRows
     last_snapshot: int
     reevaluate: bool
     reweighed: bool
@@ -198,7 +198,7 @@ def _topk_plan(home: str, version: int) -> TopkPlan:
 
 
 @lru_cache(maxsize=2)
-def _open_segments(segments: StoredSegments, withdrawn: WithdrawnObjects) -> ObjectSnapshot:
+def _open_segments(segments: StoredSegments, withdrawn: WithdrawnRows) -> ObjectSnapshot:
     snapshot = segments.open()
     return snapshot.without(withdrawn.keys) if withdrawn else snapshot
 
@@ -285,7 +285,7 @@ def read_previous(before: Sequence[BatchRow]) -> Position:
     )
 
 
-def find_stream_time(home: Home, settings: Settings, up_to: int, withdrawn: WithdrawnObjects) -> int:
+def find_stream_time(home: Home, settings: Settings, up_to: int, withdrawn: WithdrawnRows) -> int:
     """Return the greatest ts of the objects up to a key, without withdrawn ones; names.NO_TIME without objects."""
     objects = KeyRange("object_key", -1, up_to)
     files = objects.files(list_data_files(home, names.OBJECTS))
@@ -294,7 +294,7 @@ def find_stream_time(home: Home, settings: Settings, up_to: int, withdrawn: With
     return max(times, default=names.NO_TIME)
 
 
-def _greatest_ts_of(objects: KeyRange, withdrawn: WithdrawnObjects, slices: tuple[Slice, ...]) -> int:
+def _greatest_ts_of(objects: KeyRange, withdrawn: WithdrawnRows, slices: tuple[Slice, ...]) -> int:
     latest = names.NO_TIME
     for rows in read_slices(slices, ["object_key", "ts"], objects):
         counts = ~withdrawn.contain(rows.column("object_key").to_numpy())

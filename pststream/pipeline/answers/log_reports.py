@@ -41,7 +41,7 @@ from pststream.state.erasures import count_removals
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.tables.ledgers import AnswerCounts
-from pststream.tables.log_events import WithdrawnObjects, withdrawn_objects
+from pststream.tables.log_events import WithdrawnRows, withdrawn_objects
 
 MOST_BUCKETS = 1 << 16
 """Parts of time, each of which has objects or not."""
@@ -312,8 +312,8 @@ class ReportContext:
     requests_after: int
     stream_before: int
     stream_time: int
-    withdrawn_before: WithdrawnObjects
-    withdrawn: WithdrawnObjects
+    withdrawn_before: WithdrawnRows
+    withdrawn: WithdrawnRows
     logged: LoggedReports | None = field(compare=False)
 
 

@@ -3,7 +3,8 @@
 The first try of a batch leaves no trace, so that batches that succeed cost nothing. A further try has a file in the
 home while it runs, `trying.json` with the range of the batch, which is deleted at its end, also after an error and at a
 stop by a signal, but not after MemoryError. So a file that is found later is a try that died; `failing.json` counts
-them.
+them. Requests that a batch had to leave out, as it died with them, are indexed in halves without a result: `trial.json`
+notes such a trial while it runs, and `suspects.json` has the range in which the request that dies is.
 """
 
 import json
@@ -15,13 +16,17 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.input.row_chunks import MAX_RAW_CHARACTERS, REASONS
 from pststream.pipeline.index.build_index import find_placing_plan
 from pststream.pipeline.index.place_pieces import REQUESTS
+from pststream.pipeline.ingest.deduplicate import KEY_OF
+from pststream.pipeline.ingest.stage_file import ID_OF
 from pststream.state import ledger_tables
 from pststream.state.data_files import FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
@@ -30,9 +35,9 @@ from pststream.state.slices import KeyRange, read_slices, whole_file
 from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import last_transaction, read_table
 from pststream.tables.ledgers import MAX_ROW, Ledger
-from pststream.tables.log_events import SET_ASIDE, is_set_aside
+from pststream.tables.log_events import SET_ASIDE, is_set_aside, withdrawn_requests
 
-TRYING, FAILING = "trying.json", "failing.json"
+TRYING, FAILING, TRIAL, SUSPECTS = "trying.json", "failing.json", "trial.json", "suspects.json"
 
 Batch = dict[str, Any]
 """A row of `batches`."""
@@ -51,6 +56,51 @@ class Failing(NamedTuple):
     range: tuple[int, ...] = ()
     deaths: int = 0
     others: int = 0
+
+
+class Suspects(NamedTuple):
+    """Requests of which one makes tries die: no batch takes them, nor later ones, until it is found.
+
+    range       keys of requests, after < key <= up to
+    deaths      trials with this range that died
+    others      how many had died when other requests could be indexed; 0: they were not
+    is_resting  whether the last trial died, so that a batch of objects comes first
+    """
+
+    range: tuple[int, int]
+    deaths: int = 0
+    others: int = 0
+    is_resting: bool = False
+
+
+def read_suspects(home: Home) -> Suspects | None:
+    """Return the requests that batches leave out; None if there are none."""
+    known = _read(home, SUSPECTS)
+    return None if known is None else Suspects(**known | {"range": tuple(known["range"])})
+
+
+def write_suspects(home: Home, suspects: Suspects | None) -> None:
+    """Replace the requests that batches leave out."""
+    if suspects is None:
+        home.files.delete([SUSPECTS])
+    else:
+        home.files.write(SUSPECTS, json.dumps(suspects._asdict()).encode())
+
+
+def count_dead_trial(home: Home) -> None:
+    """Narrow the suspects to the requests with which a trial has died; a trial with others leaves them."""
+    tried, suspects = _read(home, TRIAL), read_suspects(home)
+    if tried is None:
+        return
+    after, up_to = tried["range"]
+    if suspects is None or suspects.range == (after, up_to):
+        suspects = suspects or Suspects((after, up_to))
+        write_suspects(home, suspects._replace(deaths=suspects.deaths + 1, is_resting=True))
+    elif suspects.range[0] <= after and up_to <= suspects.range[1]:
+        write_suspects(home, Suspects((after, up_to), 1, 0, True))
+    else:
+        write_suspects(home, suspects._replace(is_resting=True))
+    home.files.delete([TRIAL])
 
 
 def read_failing(home: Home) -> Failing | None:
@@ -95,28 +145,38 @@ def counted_try(home: Home, batch: Batch, ledger: Ledger) -> Iterator[None]:
 
     ledger: if the batch is unfinished there, it was tried before; the first try is counted only if tries have died
     """
-    content = json.dumps({"range": _range_of(batch)}).encode()
     is_noted = ledger.unfinished_batch() is not None or home.files.exists(FAILING)
-    if is_noted:
-        home.files.write(TRYING, content)
-    try:
-        with _deleted_at_a_stop(home):
-            yield
-    except MemoryError:
-        is_noted = False
-        home.files.write(TRYING, content)
-        raise
-    finally:
-        if is_noted:
-            home.files.delete([TRYING])
+    with noted_try(home, TRYING, _range_of(batch), is_noted):
+        yield
 
 
 @contextmanager
-def _deleted_at_a_stop(home: Home) -> Iterator[None]:
+def noted_try(home: Home, name: str, range: tuple[int, ...], is_noted: bool = True) -> Iterator[None]:
+    """Leave a file with the range if the process ends in a block, or with MemoryError.
+
+    is_noted: False: only after MemoryError
+    """
+    content = json.dumps({"range": range}).encode()
+    if is_noted:
+        home.files.write(name, content)
+    try:
+        with _deleted_at_a_stop(home, name):
+            yield
+    except MemoryError:
+        is_noted = False
+        home.files.write(name, content)
+        raise
+    finally:
+        if is_noted:
+            home.files.delete([name])
+
+
+@contextmanager
+def _deleted_at_a_stop(home: Home, name: str) -> Iterator[None]:
     """Delete the file of the try before SIGTERM ends the process; a watcher, which handles the signal, raises."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        home.files.delete([TRYING])
+        home.files.delete([name])
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
@@ -148,12 +208,13 @@ def _is_indexed(home: Home, batch: Mapping[str, Any]) -> bool:
 
 def smaller_range(home: Home, ledger: Ledger, batch: Batch) -> Batch | None:
     """Return an unfinished batch with a smaller range: without its requests, else without its objects or with half of
-    them; None if it has no requests and one row of objects, or no objects.
+    them; None if it has one row of objects alone, or no objects and requests that are in the index.
     """
     rows = ledger.object_rows(batch["objects_after"], batch["objects_to"])
-    if rows and batch["requests_to"] > batch["requests_after"]:
-        log = "objects" if _is_indexed(home, batch) else "requests"
-        return batch | {f"{log}_to": batch[f"{log}_after"]}
+    if batch["requests_to"] > batch["requests_after"]:
+        if not _is_indexed(home, batch):
+            return batch | {"requests_to": batch["requests_after"]}
+        return batch | {"objects_to": batch["objects_after"]} if rows else None
     return batch | {"objects_to": ledger.object_key_after(batch["objects_after"], rows // 2)} if rows > 1 else None
 
 
@@ -181,28 +242,38 @@ def give_way(home: Home) -> Ledger:
 def find_only_object(home: Home, batch: Batch) -> int | None:
     """Return the key of the object of a batch with one row of objects; None if the row is no object."""
     objects = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
-    keys = [key for key, _ in _keys_and_ids(home, objects)]
+    keys = [one.as_py() for rows in _read_log(home, names.OBJECTS, objects) for one in rows.column("object_key")]
     return keys[0] if len(keys) == 1 else None
 
 
-def _keys_and_ids(home: Home, objects: KeyRange) -> list[tuple[int, str]]:
-    files = objects.files(list_data_files(home, names.OBJECTS))
-    slices = [whole_file(path) for path, _ in addresses_and_rows(home, names.OBJECTS, files)]
-    read = read_slices(slices, ["object_key", "object_id"], objects)
-    return [one for rows in read for one in zip(*(column.to_pylist() for column in rows.columns), strict=True)]
+def insertion_keys(home: Home, after: int, up_to: int) -> np.ndarray:
+    """Return the keys of the insertions in a range that were not set aside, ascending: int64[n]."""
+    parts, withdrawn = [np.empty(0, np.int64)], withdrawn_requests(home)
+    for rows in _read_log(home, names.REQUESTS, KeyRange("request_key", after, up_to), "op"):
+        keys = rows.filter(pc.equal(rows.column("op"), "insert")).column("request_key").to_numpy()
+        parts.append(keys[~withdrawn.contain(keys)])
+    return np.sort(np.concatenate(parts))
+
+
+def _read_log(home: Home, name: str, keys: KeyRange, *columns: str) -> Iterator[pa.RecordBatch]:
+    files = keys.files(list_data_files(home, name))
+    slices = [whole_file(path) for path, _ in addresses_and_rows(home, name, files)]
+    return read_slices(slices, [keys.column, *columns], keys)
 
 
 def write_rejects_of_set_aside(home: Home) -> None:
-    """Write the rejects of objects that were set aside and have none yet: the process may have ended in between."""
+    """Write the rejects of rows that were set aside and have none yet: the process may have ended in between."""
     last = last_transaction(home.table(names.REJECTS), SET_ASIDE)
     wanted = is_set_aside() & (pds.field("withdrawal_id") > last)
-    files = read_table(home.table(names.FILES), ["withdrawal_id", "ingest_id", "options"], wanted)
+    wanted &= pds.field("status") == "done"
+    files = read_table(home.table(names.FILES), ["kind", "withdrawal_id", "ingest_id", "options"], wanted)
     for one in files.sort_by("withdrawal_id").to_pylist():
-        key = json.loads(one["options"])[SET_ASIDE]
+        kind, key = one["kind"], json.loads(one["options"])[SET_ASIDE]
         file = read_table(home.table(names.FILES), ["path"], pds.field("file_seq") == key >> names.ROW_BITS)
-        raw = [name[:MAX_RAW_CHARACTERS] for _, name in _keys_and_ids(home, KeyRange("object_key", key - 1, key))]
+        read = _read_log(home, kind, KeyRange(KEY_OF[kind], key - 1, key), ID_OF[kind])
+        raw = [name.as_py()[:MAX_RAW_CHARACTERS] for rows in read for name in rows.column(ID_OF[kind])]
         reject = {
-            "kind": names.OBJECTS, "file": file.column(0)[0].as_py(), "row": key & MAX_ROW, "field": "object_id",
+            "kind": kind, "file": file.column(0)[0].as_py(), "row": key & MAX_ROW, "field": ID_OF[kind],
             "reason": SET_ASIDE, "detail": REASONS[SET_ASIDE], "raw": raw[0] if raw else None,
             "ingest_id": one["ingest_id"],
         }  # fmt: skip

@@ -4,7 +4,7 @@ A batch covers one key range of each log. It is written to the ledger first (`st
 versions) and again when it is done (`done`). An interrupted batch is finished before a new one starts, with the key
 ranges in the ledger; each table ignores a second commit with the batch's transaction id. So each step can be
 interrupted at any point and run again. A batch whose tries die (`failed_tries.py`) gets smaller ranges, and an object
-with which alone it dies is set aside.
+with which alone it dies, or a request with which alone indexing dies, is set aside.
 """
 
 import time
@@ -34,28 +34,35 @@ from pststream.pipeline.answers.index_thresholds import index_thresholds
 from pststream.pipeline.answers.log_reports import log_reports
 from pststream.pipeline.batch.failed_tries import (
     FAILING,
+    TRIAL,
     Failing,
+    Suspects,
     begin_smaller,
+    count_dead_trial,
     count_deaths,
     counted_try,
     find_only_object,
     give_way,
+    insertion_keys,
     is_committed,
+    noted_try,
     read_failing,
+    read_suspects,
     smaller_range,
     write_failing,
     write_rejects_of_set_aside,
+    write_suspects,
 )
 from pststream.pipeline.batch.match_and_fold import limit_objects, match_and_fold, save_unit_loads
 from pststream.pipeline.batch.match_task import WorkerReport, match_workers, merge_reports
 from pststream.pipeline.batch.retract import Retractions, write_retractions
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects, stored_scans
 from pststream.pipeline.batch.worker_parts import WorkerParts, slice_rows, whole_workers, worker_parts
-from pststream.pipeline.index.build_index import index_requests
+from pststream.pipeline.index.build_index import index_and_discard, index_requests
 from pststream.pipeline.index.compact_index import compact_small_files
 from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.pipeline.index.withdrawals import greatest_ts_of_others, record_withdrawal
-from pststream.pipeline.ingest.ingest_transaction import finish_interrupted_ingest
+from pststream.pipeline.ingest.ingest_transaction import finish_interrupted_ingest, withdraw_request
 from pststream.pipeline.planning.plan import first_plan
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -70,13 +77,14 @@ from pststream.state.slices import KeyRange, split_into_tasks
 from pststream.storage.parquet_files import delete_files
 from pststream.tables.delta_tables import table_version
 from pststream.tables.ledgers import AnswerCounts, Ledger, ledger_columns, step_seconds
-from pststream.tables.log_events import NONE, WithdrawnObjects, withdrawn_objects
+from pststream.tables.log_events import NONE, WithdrawnRows, withdrawn_objects
 
 COMPILING = "compiling the kernels for this machine: about a minute, once"
 
 
 OTHERS = 1_000
-"""Objects of its own file that are matched before an object is set aside, at most."""
+"""Earlier objects of its own file that are matched before an object is set aside, or earlier insertions that are
+indexed before a request is, at most."""
 
 
 @dataclass
@@ -120,7 +128,7 @@ def match(
     with home.locked():
         ledger = _resume(home, settings, Ledger(home), progress)
         counter = StepCounter(progress, "matching", "object", ledger.pending_objects(), step="match")
-        while (batch := _next_batch(home, settings, ledger, max_objects or settings.max_objects)) is not None:
+        while (batch := _next_batch(home, settings, ledger, max_objects or settings.max_objects, progress)) is not None:
             progress(_message(batch, f"started under plan {batch['plan_version']}"))
             if not batches and not is_compiled("matching", "match_segment"):
                 progress(COMPILING)
@@ -156,14 +164,22 @@ def batch_summary(row: dict[str, Any]) -> dict[str, Any]:
     return {**figures, "changes": changes, "seconds": step_seconds(row["seconds_by_step"])}
 
 
-def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int) -> dict[str, Any] | None:
+def _next_batch(
+    home: Home, settings: Settings, ledger: Ledger, max_objects: int, progress: Progress
+) -> dict[str, Any] | None:
     """Return the batch to run, a row of the ledger: the one that was interrupted, else a new one over the pending rows,
     else None.
     """
     unfinished = ledger.unfinished_batch()
     if unfinished is not None:
         return dict(unfinished)
+    suspects = read_suspects(home)
     pending = ledger.pending(max_objects)
+    if suspects is not None:
+        if not suspects.is_resting or pending.objects_to <= pending.objects_after:
+            _find_request(home, settings, suspects, progress)
+            return _next_batch(home, settings, Ledger(home), max_objects, progress)
+        write_suspects(home, suspects._replace(is_resting=False))
     if pending.empty:
         return None
     failing = read_failing(home)
@@ -177,11 +193,12 @@ def _next_batch(home: Home, settings: Settings, ledger: Ledger, max_objects: int
         max_objects = min(max_objects, max(rows // 2, 1))
         pending = ledger.pending(max_objects)
     if current_version(home) == 0:
-        first_plan(home, settings)
+        with noted_try(home, TRIAL, (pending.requests_after, pending.requests_to)):  # it samples pending requests
+            first_plan(home, settings)
     bound = limit_objects(home, settings, ledger, pending, max_objects)
     if bound < max_objects:
         pending = ledger.pending(bound)
-    if rows:
+    if rows or suspects is not None:
         pending = replace(pending, requests_to=pending.requests_after)
     batch = {
         "batch_id": ledger.next_batch_id,
@@ -206,6 +223,7 @@ def _resume(home: Home, settings: Settings, ledger: Ledger, progress: Progress) 
 
     An object is set aside if it has died twice alone, then others could be matched, and then it has died again.
     """
+    count_dead_trial(home)
     batch: dict[str, Any] = dict(ledger.unfinished_batch() or {})
     failing = count_deaths(home, batch) if batch else Failing()
     if not failing.deaths or is_committed(home, batch):
@@ -214,6 +232,8 @@ def _resume(home: Home, settings: Settings, ledger: Ledger, progress: Progress) 
     if smaller is not None:
         progress(_message(batch, "died: it is tried with fewer rows", level="warning"))
         is_halved = smaller["requests_to"] == batch["requests_to"]
+        if not is_halved:
+            write_suspects(home, Suspects((batch["requests_after"], batch["requests_to"]), is_resting=True))
         write_failing(home, failing._replace(up_to=batch["objects_to"]) if is_halved else failing)
         return begin_smaller(home, smaller)
     key = find_only_object(home, batch)
@@ -231,6 +251,42 @@ def _resume(home: Home, settings: Settings, ledger: Ledger, progress: Progress) 
     write_rejects_of_set_aside(home)
     progress(_message(batch, "set an object aside: see pststream rejects --reason set_aside", level="warning"))
     return Ledger(home)
+
+
+def _find_request(home: Home, settings: Settings, suspects: Suspects, progress: Progress) -> None:
+    """Index the suspects in halves without a result: the process dies, or none of them is a suspect any more.
+
+    A request is set aside if it has died alone, then others could be indexed, and then it has died again.
+    """
+    version = current_version(home)
+    context = make_task_context(home, settings, version) if version else None
+
+    def index(after: int, up_to: int) -> None:
+        with noted_try(home, TRIAL, (after, up_to)):
+            index_and_discard(home, context, (after, up_to), settings, progress)
+
+    finish_interrupted_work(home, settings, progress)
+    after, up_to = suspects.range
+    keys = insertion_keys(home, after, up_to)
+    if len(keys) == 1 and 0 < suspects.others < suspects.deaths:
+        withdraw_request(home, settings, int(keys[0]), progress)
+        write_rejects_of_set_aside(home)
+        progress(LogMessage("set a request aside: see pststream rejects --reason set_aside", level="warning"))
+    elif len(keys) == 1:
+        if suspects.deaths and not suspects.others:
+            progress(LogMessage("indexing died with one request: trying others", level="warning"))
+            others = insertion_keys(home, -1, int(keys[0]) - 1)[-OTHERS:]
+            if not len(others):
+                others = insertion_keys(home, int(keys[0]), names.MAX_INT64)[:1]
+            if len(others):
+                index(int(others[0]) - 1, int(others[-1]))
+                write_suspects(home, suspects._replace(others=suspects.deaths))
+        index(after, up_to)
+    elif len(keys):
+        middle = int(keys[len(keys) // 2 - 1])
+        index(after, middle)
+        index(middle, up_to)
+    write_suspects(home, None)
 
 
 def _match_others(home: Home, settings: Settings, plan_version: int, key: int) -> bool:
@@ -451,7 +507,7 @@ def match_and_discard(
     plan_version: int,
     part: slice,
     keys: KeyRange = ALL_OBJECTS,
-    withdrawn: WithdrawnObjects = NONE,
+    withdrawn: WithdrawnRows = NONE,
 ) -> list[WorkerReport]:
     """Match the objects of some tasks (`part` of all) under a plan; delete the matches, return the reports.
 

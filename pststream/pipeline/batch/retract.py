@@ -26,7 +26,7 @@ from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks, whole_file
-from pststream.tables.log_events import WithdrawnObjects
+from pststream.tables.log_events import WithdrawnRows
 
 PART_PAIRS = 2_000_000
 """Pairs that a part of the shuffle has at most, about."""
@@ -50,7 +50,7 @@ def write_retractions(
     settings: Settings,
     context: TaskContext,
     max_matched_ts: dt.datetime | None,
-    withdrawn: WithdrawnObjects,
+    withdrawn: WithdrawnRows,
 ) -> Retractions:
     """Write retractions of the pairs of earlier batches that the deletions of this batch end before the object's ts,
     and of those of the objects that it withdraws.
@@ -87,7 +87,7 @@ def write_retractions(
 def _send_ended_pairs(
     of_batch: KeyRange,
     paths: tuple[str, ...],
-    withdrawn: WithdrawnObjects,
+    withdrawn: WithdrawnRows,
     earlier: KeyRange,
     parts: int,
     slices: tuple[Slice, ...],

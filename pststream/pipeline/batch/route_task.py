@@ -25,7 +25,7 @@ from pststream.engine.warm_up import load_kernels
 from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.matching.matcher import add_every_object
 from pststream.pipeline.batch.worker_parts import WorkerParts
-from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, TASK_BYTES, make_pieces, split_by_bytes
+from pststream.pipeline.index.build_index import PIECES, TASK_BYTES, make_pieces, read_requests, split_by_bytes
 from pststream.search.object_cache import ObjectFile, settled_groups
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.wanted_rows import (
@@ -41,7 +41,7 @@ from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_slices, spl
 from pststream.state.tables import TABLES
 from pststream.storage.array_cache import Paths
 from pststream.tables.ledgers import Ledger
-from pststream.tables.log_events import NONE, WithdrawnObjects
+from pststream.tables.log_events import NONE, WithdrawnRows, withdrawn_requests
 
 COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
 """Columns of `objects` that are routed."""
@@ -52,19 +52,20 @@ SCHEMA = pa.schema([TABLES[names.OBJECTS].schema.field(name) for name in COLUMNS
 @dataclass(frozen=True)
 class LateRequests:
     """The late subscriptions of a batch: insertions in the slices with keys in `keys`, created at `created_to`
-    (microseconds) or before.
+    (microseconds) or before, without those that were set aside.
     """
 
     slices: tuple[Slice, ...]
     keys: KeyRange
     created_to: int
+    withdrawn: WithdrawnRows
 
 
 @lru_cache(maxsize=2)
 def _questions(late: LateRequests, up_to_key: int) -> PieceQuestions:
     """Return the questions of the late subscriptions about objects with keys up to `up_to_key`."""
     pieces = [pa.RecordBatch.from_pylist([], pa.schema([PIECES.field(name) for name in QUESTION_COLUMNS]))]
-    for rows in read_slices(late.slices, ["request_key", *REQUEST_COLUMNS], late.keys):
+    for rows in read_requests(late.slices, late.keys, late.withdrawn):
         created = rows.column("effective_at").cast(pa.int64())
         is_late = pc.and_(pc.equal(rows.column("op"), "insert"), pc.less_equal(created, late.created_to))
         pieces += [make_pieces(part).select(list(QUESTION_COLUMNS)) for part in split_by_bytes(rows.filter(is_late))]
@@ -120,7 +121,7 @@ class ObjectScan:
     keys: KeyRange
     tag: int
     min_ts: int = names.NO_TIME
-    withdrawn: WithdrawnObjects = NONE
+    withdrawn: WithdrawnRows = NONE
     late: LateRequests | None = None
 
 
@@ -221,7 +222,7 @@ CACHE_SHARE = 0.5
 
 
 def stored_scans(
-    home: Home, batch: dict[str, Any], ledger: Ledger, withdrawn: WithdrawnObjects, cache_bytes: int
+    home: Home, batch: dict[str, Any], ledger: Ledger, withdrawn: WithdrawnRows, cache_bytes: int
 ) -> list[ObjectScan]:
     """Return scans of the stored objects that the late subscriptions of a batch may match.
 
@@ -261,7 +262,7 @@ def _late_requests(home: Home, batch: dict[str, Any], ledger: Ledger, created_to
     if sum(file.bytes for file in files) * requests > TASK_BYTES * rows:
         return None
     slices = (whole_file(path) for path, _ in addresses_and_rows(home, names.REQUESTS, files))
-    return LateRequests(tuple(slices), keys, created_to)
+    return LateRequests(tuple(slices), keys, created_to, withdrawn_requests(home))
 
 
 def _asked_groups(

@@ -52,7 +52,9 @@ from pststream.state.index_files import SEGMENT_ROWS, IndexFiles, index_files
 from pststream.state.plans import TermFrequencies, load_plan, read_plan_row
 from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
+from pststream.storage.parquet_files import delete_files
 from pststream.tables.delta_tables import last_transaction
+from pststream.tables.log_events import WithdrawnRows, withdrawn_requests
 
 SCHEMA = TABLES[names.WORKER_INDEX].schema
 PIECES = pa.schema([field for field in SCHEMA if field.name not in ("index_version", "worker", "batch_id")])
@@ -85,20 +87,61 @@ def index_requests(
     home: Home, context: TaskContext, after: int, up_to: int, settings: Settings, progress: Progress
 ) -> None:
     """Append the index rows of the requests with keys in (after, up_to], in one commit of the batch."""
-    requests = KeyRange("request_key", after, up_to)
-    new = requests.files(list_data_files(home, names.REQUESTS))
-    tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, new), rows_of_task(new))
-    # Tasks read slices of the request log with `_send_requests`; each worker's rows are written by one `_write_part`.
     placing = find_placing_plan(home, context.plan_version, REQUESTS)
-    reading = Counted("indexing requests", "request", rows_of_tasks(tasks))
-    send = partial(_send_requests, context, requests)
-    files, placed = write_placed_index(settings, context, placing, tasks, send, reading, progress)
+    files, placed = _write_requests(home, context, placing, (after, up_to), settings, progress)
     if placing is not None:
         commit_placed(home, placed, placing, context.batch_id)
         crash_point("match.placed")
     commit_files(
         home, names.WORKER_INDEX, files, application=f"index-{context.index_version}", transaction=context.batch_id
     )
+
+
+def index_and_discard(
+    home: Home, context: TaskContext | None, keys: tuple[int, int], settings: Settings, progress: Progress
+) -> None:
+    """Index the requests with keys in (after, up_to] without a result; without a plan (context), make their pieces."""
+    if context is None:
+        tasks, requests = _tasks_of_requests(home, keys)
+        get_engine(settings, home).run_tasks(tasks, partial(_count_pieces, requests, withdrawn_requests(home)))
+        return
+    placing = find_placing_plan(home, context.plan_version, REQUESTS)
+    files, placed = _write_requests(home, context, placing, keys, settings, progress)
+    for name, written in [(names.WORKER_INDEX, files), *placed.items()]:
+        delete_files([f"{home.table(name)}/{file.path}" for file in written])
+
+
+def _count_pieces(requests: KeyRange, withdrawn: WithdrawnRows, slices: tuple[Slice, ...]) -> int:
+    parts = (part for rows in read_requests(slices, requests, withdrawn) for part in split_by_bytes(rows))
+    return sum(make_pieces(part).num_rows for part in parts)
+
+
+def _tasks_of_requests(home: Home, keys: tuple[int, int]) -> tuple[list[tuple[Slice, ...]], KeyRange]:
+    requests = KeyRange("request_key", *keys)
+    new = requests.files(list_data_files(home, names.REQUESTS))
+    return split_into_tasks(addresses_and_rows(home, names.REQUESTS, new), rows_of_task(new)), requests
+
+
+def _write_requests(
+    home: Home,
+    context: TaskContext,
+    placing: PlacingPlan | None,
+    keys: tuple[int, int],
+    settings: Settings,
+    progress: Progress,
+) -> tuple[list[DataFile], dict[str, list[DataFile]]]:
+    """Write the index rows of the requests with keys in (after, up_to]; return the files, not yet committed."""
+    tasks, requests = _tasks_of_requests(home, keys)
+    # Tasks read slices of the request log with `_send_requests`; each worker's rows are written by one `_write_part`.
+    reading = Counted("indexing requests", "request", rows_of_tasks(tasks))
+    send = partial(_send_requests, context, requests, withdrawn_requests(home))
+    return write_placed_index(settings, context, placing, tasks, send, reading, progress)
+
+
+def read_requests(slices: Iterable[Slice], requests: KeyRange, withdrawn: WithdrawnRows) -> Iterator[pa.RecordBatch]:
+    """Yield the requests with keys in the range, without those that were set aside: request_key, REQUEST_COLUMNS."""
+    for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
+        yield rows.filter(pa.array(~withdrawn.contain(rows.column("request_key").to_numpy()))) if withdrawn else rows
 
 
 def rows_of_task(files: DataFiles) -> int:
@@ -166,11 +209,16 @@ def write_placed_index(
 
 
 def _send_requests(
-    context: TaskContext, requests: KeyRange, placing: PlacingPlan | None, parts: int, slices: tuple[Slice, ...]
+    context: TaskContext,
+    requests: KeyRange,
+    withdrawn: WithdrawnRows,
+    placing: PlacingPlan | None,
+    parts: int,
+    slices: tuple[Slice, ...],
 ) -> Iterator[SentRows]:
     dispatch = dispatch_index(context.home, context.plan_version)
     frequencies = term_frequencies(context.home, context.plan_version)
-    for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
+    for rows in read_requests(slices, requests, withdrawn):
         deletions = select_deletions(rows, context.batch_id)
         yield send_on(deletions) if placing else (context.workers, 0, deletions)
         for part in split_by_bytes(rows):

@@ -27,11 +27,11 @@ from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext, dispatch_index, make_task_context, term_frequencies
 from pststream.matching.segments import Deletions, build_deletions, merge_deletions
 from pststream.pipeline.index.build_index import (
-    REQUEST_COLUMNS,
     apply_deletions,
     ends_of,
     make_pieces,
     rank_clauses,
+    read_requests,
     rows_by_worker,
     rows_of_task,
     select_deletions,
@@ -50,7 +50,7 @@ from pststream.state.slices import KeyRange, Slice, read_slices, split_into_task
 from pststream.state.withdrawals import append_withdrawal
 from pststream.tables.delta_tables import last_transaction
 from pststream.tables.ledgers import Ledger
-from pststream.tables.log_events import SET_ASIDE, WithdrawnObjects
+from pststream.tables.log_events import SET_ASIDE, WithdrawnRows, withdrawn_requests
 
 
 def record_withdrawal(
@@ -72,7 +72,7 @@ def record_withdrawal(
     return append_withdrawal(home, ledger, keys, watermark, options, int(set_aside))
 
 
-def greatest_ts_of_others(home: Home, selected: np.ndarray, withdrawn: WithdrawnObjects) -> int | None:
+def greatest_ts_of_others(home: Home, selected: np.ndarray, withdrawn: WithdrawnRows) -> int | None:
     """Return the greatest ts (microseconds) of the objects that are neither in `selected` (keys int64[n], ascending)
     nor withdrawn; None if there are none. Reads the files with the latest objects only.
     """
@@ -131,7 +131,8 @@ def restore_ended(home: Home, settings: Settings, after: int, up_to: int) -> int
         requests = KeyRange("request_key", first, last)
         logged = requests.files(list_data_files(home, names.REQUESTS))
         tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, logged), rows_of_task(logged))
-        send = partial(_send_ended, context, plan_version, requests, deletions, (after, up_to), present)
+        kept = (requests, withdrawn_requests(home))
+        send = partial(_send_ended, context, plan_version, kept, deletions, (after, up_to), present)
         writing = replace(context, index_numbers=numbers_in_index(home, plan_version))
         write = partial(write_missing, home.table(names.WORKER_INDEX), writing, files, False, retiring.to)
         written = get_engine(settings, home).run_shuffled(tasks, send, [Stage(context.workers, write)]) if tasks else []
@@ -155,7 +156,7 @@ def _read_deletions(home: Home, applied: int) -> Deletions:
 def _send_ended(
     context: TaskContext,
     plan_version: int,
-    requests: KeyRange,
+    requests: tuple[KeyRange, WithdrawnRows],
     deletions: Deletions,
     ends: tuple[int, int],
     present: np.ndarray,
@@ -163,11 +164,12 @@ def _send_ended(
 ) -> Iterator[SentRows]:
     """Send the pieces of the subscriptions that end in the range to each worker that serves them under the plan.
 
+    requests: key range, without those that were set aside
     present: keys of subscriptions in the index (int64, ascending), which are not sent
     """
     dispatch = dispatch_index(context.home, plan_version)
     frequencies = term_frequencies(context.home, plan_version)
-    for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
+    for rows in read_requests(slices, *requests):
         expires = rows.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US)
         is_deleted = np.isin(rows.column("subscription_key").to_numpy(), deletions[0])
         ends_now = pc.or_(pa.array(is_deleted), pc.less_equal(expires, ends[1]))

@@ -43,7 +43,7 @@ from pststream.state.slices import (
 )
 from pststream.state.tables import RECORD, TABLES
 from pststream.tables.ledgers import log_key
-from pststream.tables.log_events import NONE, WithdrawnObjects, withdrawn_objects
+from pststream.tables.log_events import WithdrawnRows, withdrawn_objects, withdrawn_requests
 from pststream.tables.owners import ID_COLUMNS, join_ids
 
 
@@ -151,14 +151,14 @@ class NewRows:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Stored rows with a key below `before`, without withdrawn objects; `indexed`: the node keeps an id index of their
+    """Stored rows with a key below `before`, without withdrawn ones; `indexed`: the node keeps an id index of their
     slices.
     """
 
     slices: tuple[Slice, ...]
     before: int
     indexed: bool
-    withdrawn: WithdrawnObjects
+    withdrawn: WithdrawnRows
 
 
 def deduplicate(
@@ -184,7 +184,7 @@ def deduplicate(
     is_lookup = rows <= MAX_LOOKUP_ROWS and id_bytes <= MAX_LOOKUP_BYTES
     ids = NewIds(tuple(one.staged for one in new), cache_place(settings)) if is_lookup else None
     files = _stored_files(home, kind, first, min(horizons.values(), default=names.NO_TIME))
-    withdrawn = withdrawn_objects(home) if kind == "objects" else NONE
+    withdrawn = withdrawn_objects(home) if kind == "objects" else withdrawn_requests(home)
     tasks = _stored_tasks(home, kind, files, MIN_INDEXED_ROWS if ids else names.MAX_INT64)
     stored = [StoredRows(slices, first, is_indexed, withdrawn) for slices, is_indexed in tasks]
     # A lookup finds few stored rows; without a lookup the number of parts depends on the stored rows too.
@@ -325,6 +325,17 @@ def _write_verdicts(
         )
     )
     return None if writer.close() is None else writer.address
+
+
+def accept_deletion(key: int, concerned: int, folder: str) -> str:
+    """Write a verdict file into `folder` by which a staged deletion counts, whatever the log says; return its path.
+
+    key, concerned: keys of the deletion and of the insertion that it deletes
+    """
+    writer = FileWriter(folder, VERDICTS)
+    writer.write(pa.RecordBatch.from_pylist([{"key": key, "reason": None, "concerned": concerned}], VERDICTS))
+    writer.close()
+    return writer.address
 
 
 def _group_by_id(rows: pa.RecordBatch, is_wanted: np.ndarray | None = None) -> pa.RecordBatch:

@@ -9,37 +9,53 @@ files are not flushed to disk: if one is missing or damaged, the same input file
 import datetime as dt
 import errno
 import json
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from pststream.base import lineage, names
+from pststream.base.arrow_columns import micros
 from pststream.base.errors import HomeError, InputFileError, PassingError, PstError, RetryableError
 from pststream.base.progress import Counted, Progress, TaskCounter
 from pststream.base.utc_times import from_micros, micros_of, utc_now
 from pststream.engine.contract import TasksStalled
 from pststream.engine.running_engine import get_engine
 from pststream.input.input_files import sha256_of
-from pststream.pipeline.ingest.deduplicate import TABLE_OF, AppendedFile, AppendTask, append_staged_rows, deduplicate
+from pststream.pipeline.ingest.deduplicate import (
+    TABLE_OF,
+    AppendedFile,
+    AppendTask,
+    accept_deletion,
+    append_staged_rows,
+    deduplicate,
+)
 from pststream.pipeline.ingest.isolated_reader import noted_reading, stage_isolated
 from pststream.pipeline.ingest.stage_file import (
+    SCHEMAS,
     File,
     StagedFile,
     last_row_with_room,
     stage_in_parts,
     with_options,
 )
-from pststream.pipeline.ingest.staged_rows import StagedRows, is_intact
+from pststream.pipeline.ingest.staged_rows import NoRoom, StagedRows, StagedWriter, is_intact
 from pststream.settings import Settings
 from pststream.state import fetched_files, ledger_tables
 from pststream.state.crash_points import crash_point
-from pststream.state.data_files import SHARED, commit_files
+from pststream.state.data_files import SHARED, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import FORMAT, Home
 from pststream.state.ledger_tables import lineage_table
+from pststream.state.slices import KeyRange, read_slices, whole_file
+from pststream.state.withdrawals import PATH, name_withdrawn
 from pststream.storage.parquet_files import file_sizes
-from pststream.tables.ledgers import JUDGED_BY, Ledger
+from pststream.tables.ledgers import JUDGED_BY, Ledger, log_key
+from pststream.tables.log_events import SET_ASIDE
 
 STAGING = "staging"
 SAVED = ("file_seq", "parts", "last_row", "max_time", "room", "id_bytes")
@@ -184,6 +200,38 @@ def append_file_of_home(
     return append_files(home, settings, files, stage_files(home, settings, files, progress), ledger, progress)
 
 
+def withdraw_request(home: Home, settings: Settings, key: int, progress: Progress) -> None:
+    """Set a request aside (the key of an insertion): an ingest of one row, which deletes it at its start.
+
+    The caller writes the reject, which the ledger counts here.
+    """
+    number, ledger = name_withdrawn(home, np.array([key])), Ledger(home)
+    event = {"kind": names.REQUESTS, "path": PATH, "sha256": "", "bytes": 0, "withdrawal_id": number}
+    files = number_files(ledger, [event | {"options": json.dumps({SET_ASIDE: key})}])
+    clear_staging(home)
+    append_files(home, settings, files, [_stage_withdrawal(home, files[0])], ledger, progress)
+
+
+def _stage_withdrawal(home: Home, file: File) -> StagedFile:
+    """Stage the deletion of the request that a withdrawal names."""
+    key, schema = json.loads(file["options"])[SET_ASIDE], SCHEMAS[names.REQUESTS]
+    keys = KeyRange("request_key", key - 1, key)
+    files = addresses_and_rows(home, names.REQUESTS, keys.files(list_data_files(home, names.REQUESTS)))
+    columns = ["request_key", "owner", "subscription_id", "effective_at"]
+    (rows,) = [rows for rows in read_slices([whole_file(path) for path, _ in files], columns, keys) if rows.num_rows]
+    named = {name: rows.column(name) for name in columns[1:]} | {"row": pa.array([1]), "op": pa.array(["delete"])}
+    writer = StagedWriter(staging_path(home), schema, sys.maxsize)
+    try:
+        nulls = {one.name: pa.nulls(1, one.type) for one in schema}
+        writer.write(pa.RecordBatch.from_pydict(nulls | named, schema))
+        start = int(micros(rows.column("effective_at"))[0])
+        return StagedFile(file["file_seq"], writer.close(), 1, start)
+    except NoRoom:
+        raise PassingError(staging_path(home), errno.ENOSPC) from None
+    finally:
+        writer.discard()
+
+
 def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress) -> Ledger:
     """Finish the ingest that the ledger says was interrupted, if there is one; return the ledger after it.
 
@@ -195,6 +243,8 @@ def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress
         return ledger
     progress(f"finishing ingest {files[0]['ingest_id']}, which was interrupted")
     staged = load_staged(home, files)
+    if staged is None and files[0]["withdrawal_id"] is not None:
+        staged = [_stage_withdrawal(home, files[0])]
     if staged is None:
         for file in files:
             if not _is_unchanged(home, file):
@@ -246,7 +296,11 @@ def _run(
         bounds = {seq: names.NO_TIME if mark is None else mark - late_by for seq, mark in judged_by.items()}
     else:
         bounds = {one.file_seq: last_row_with_room(one, file) for file, one in zip(files, staged, strict=True)}
-    verdicts = tuple(deduplicate(home, settings, kind, staged, bounds, staging_path(home), progress))
+    if files[0].get("withdrawal_id") is not None:
+        deletion, concerned = log_key(files[0]["file_seq"], 1), json.loads(files[0]["options"])[SET_ASIDE]
+        verdicts: tuple[str, ...] = (accept_deletion(deletion, concerned, staging_path(home)),)
+    else:
+        verdicts = tuple(deduplicate(home, settings, kind, staged, bounds, staging_path(home), progress))
     # Each task writes the accepted and the rejected rows of one staged file.
     path_of = {file["file_seq"]: file["path"] for file in files}
     tasks = [
@@ -304,7 +358,7 @@ def _done_rows(
                 "status": "done",
                 "rows": read.last_row,
                 "accepted": sum(one.accepted for one in written),
-                "rejected": sum(reasons.values()),
+                "rejected": sum(reasons.values()) + (SET_ASIDE in json.loads(file["options"])),
                 "watermark": _to_datetime(watermarks[file["file_seq"]]),
                 "min_ts": _to_datetime(min(times, default=None)),
                 "max_ts": _to_datetime(read.max_time),

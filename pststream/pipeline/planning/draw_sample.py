@@ -23,7 +23,7 @@ from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext, make_task_context
 from pststream.kernels.matching.contains_point import boxes_around
 from pststream.matching.matcher import add_every_object
-from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces, read_pieces
+from pststream.pipeline.index.build_index import PIECES, make_pieces, read_pieces, read_requests
 from pststream.pipeline.questions.question_ledger import unfinished_files
 from pststream.planning.live_terms import make_sample_with_reads
 from pststream.planning.load_model import CostModel
@@ -39,6 +39,7 @@ from pststream.state.plans import TermFrequencies, current_version
 from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
 from pststream.tables.ledgers import Ledger
+from pststream.tables.log_events import WithdrawnRows, withdrawn_requests
 
 SEED = 7
 
@@ -291,7 +292,9 @@ def _pieces(home: Home, settings: Settings, progress: Progress) -> tuple[pa.Tabl
         choose, engine = partial(choose_rows, "subscription_key", SAMPLED_PIECES, share), get_engine(settings, home)
         tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, requests))
         counter = TaskCounter(progress, Counted("sampling requests", "request", rows_of_tasks(tasks)))
-        drawn = engine.run_tasks(tasks, partial(choose, partial(_waiting_pieces, waiting)), counter)
+        drawn = engine.run_tasks(
+            tasks, partial(choose, partial(_waiting_pieces, waiting, withdrawn_requests(home))), counter
+        )
         if indexed:
             live = partial(_live_pieces, make_task_context(home, settings, version), indexed, ended_by)
             tasks = split_into_tasks((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
@@ -315,8 +318,8 @@ def _rows_within(home: Home, name: str, files: DataFiles, rows: KeyRange) -> int
     return inside + sum(batch.num_rows for batch in read_slices(slices, [rows.column], rows))
 
 
-def _waiting_pieces(waiting: KeyRange, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
-    for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], waiting):
+def _waiting_pieces(waiting: KeyRange, withdrawn: WithdrawnRows, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
+    for rows in read_requests(slices, waiting, withdrawn):
         yield make_pieces(rows)
 
 

@@ -24,7 +24,7 @@ from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import dispatch_index
 from pststream.input.expectations import FIGURES
 from pststream.matching.segments import merge_deletions
-from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, make_pieces, select_deletions, workers_by_row
+from pststream.pipeline.index.build_index import PIECES, make_pieces, read_requests, select_deletions, workers_by_row
 from pststream.plans.pieces import IDENTITY
 from pststream.queries.shapes.registry import SIDES
 from pststream.settings import Settings
@@ -34,6 +34,7 @@ from pststream.state.index_files import NO_FILES, IndexFiles, index_files, migra
 from pststream.state.plans import current_version, index_version
 from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.tables.delta_tables import last_transaction
+from pststream.tables.log_events import WithdrawnRows, withdrawn_requests
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -81,6 +82,7 @@ class IndexCheck:
 
     bound     subscriptions that ended at this time (microseconds) or before may be in the index or not
     migrated  whether workers may have rows that a migration, finished or killed, has left there
+    withdrawn requests that were set aside, which are not in the index
     """
 
     home: str
@@ -89,6 +91,7 @@ class IndexCheck:
     batch_id: int
     bound: int
     migrated: bool
+    withdrawn: WithdrawnRows
 
 
 def count_placement_faults(
@@ -104,7 +107,8 @@ def count_placement_faults(
     # A killed migration has added pieces to the index of a plan, but made no plan.
     index = index_version(home, version)
     has_migrated = last_transaction(home.table(names.WORKER_INDEX), migration_application(index)) >= 0
-    check = IndexCheck(home.path, files, requests_to, batch_id, bound, index != version or has_migrated)
+    is_migrated = index != version or has_migrated
+    check = IndexCheck(home.path, files, requests_to, batch_id, bound, is_migrated, withdrawn_requests(home))
     requests = list_data_files(home, names.REQUESTS)
     wanted = addresses_and_rows(home, names.REQUESTS, KeyRange("request_key", 0, requests_to).files(requests))
     tasks = [(REQUESTED, slices) for slices in split_into_tasks(wanted)]
@@ -146,7 +150,7 @@ def _send_rows(
 
 def _read_requests(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the pieces and the deletions that the requests ask for."""
-    for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], KeyRange("request_key", 0, check.requests_to)):
+    for rows in read_requests(slices, KeyRange("request_key", 0, check.requests_to), check.withdrawn):
         pieces = make_pieces(rows)
         terms, _ = _sums(pieces.column("clauses"))
         yield REQUESTED, pieces.append_column("terms", pa.array(terms)).select(COLUMNS[REQUESTED].names)

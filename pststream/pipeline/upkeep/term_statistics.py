@@ -36,7 +36,7 @@ from pststream.state.slices import Slice, read_slices, split_into_tasks
 from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import greatest_value, last_transaction, read_table
 from pststream.tables.ledgers import Ledger, log_key
-from pststream.tables.log_events import WithdrawnObjects, statistics_in_force, withdrawn_objects
+from pststream.tables.log_events import WithdrawnRows, statistics_in_force, withdrawn_objects
 
 PATH = "term-statistics"
 """Path of a change of version in `files`."""
@@ -134,7 +134,7 @@ def _record(home: Home, version: int, counted: _Counted) -> None:
     crash_point("statistics.done")
 
 
-def _count_task(parts: int, withdrawn: WithdrawnObjects, slices: tuple[Slice, ...]) -> Iterator[SentRows]:
+def _count_task(parts: int, withdrawn: WithdrawnRows, slices: tuple[Slice, ...]) -> Iterator[SentRows]:
     """Count the terms of some rows; send each count to the part of its term, and the number of rows to the first."""
     parts_of_ids, objects = [np.empty(0, np.int64)], 0
     for rows in read_slices(slices, ["object_key", "terms"]):

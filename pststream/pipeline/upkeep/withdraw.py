@@ -34,7 +34,7 @@ from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.tables.delta_tables import read_table
 from pststream.tables.ledgers import MAX_ROW, FileRow, Ledger, in_one_round, log_key, read_files
-from pststream.tables.log_events import WithdrawnObjects, withdrawn_objects
+from pststream.tables.log_events import WithdrawnRows, withdrawn_objects
 
 REASONS = ("late", "duplicate")
 MAX_LISTED_FILES = 100
@@ -112,9 +112,7 @@ def withdraw(
         }
 
 
-def select_objects(
-    home: Home, settings: Settings, selection: Selection, withdrawn: WithdrawnObjects
-) -> SelectedObjects:
+def select_objects(home: Home, settings: Settings, selection: Selection, withdrawn: WithdrawnRows) -> SelectedObjects:
     """Return the selected objects that are not withdrawn yet.
 
     Raises UsageError for a path that is not that of an ingested file.
@@ -150,7 +148,7 @@ def _file_seqs(home: Home, paths: Sequence[str]) -> np.ndarray:
 
 
 def _select(
-    selection: Selection, file_seqs: np.ndarray | None, withdrawn: WithdrawnObjects, slices: tuple[Slice, ...]
+    selection: Selection, file_seqs: np.ndarray | None, withdrawn: WithdrawnRows, slices: tuple[Slice, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the keys of the selected objects in the slices, and the hashes of their ids: int64[n] each."""
     chosen_keys, hashes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -175,7 +173,7 @@ class _Horizon:
     without: int = names.NO_TIME
 
 
-def count_caused_rejects(home: Home, selected: SelectedObjects, withdrawn: WithdrawnObjects) -> dict[str, Any]:
+def count_caused_rejects(home: Home, selected: SelectedObjects, withdrawn: WithdrawnRows) -> dict[str, Any]:
     """Count the rejects that the selected objects (at least one) have caused, apart from those withdrawn earlier.
 
     late: rows that would not have been late, had these objects not moved the watermark. duplicate: rows with the id of
@@ -232,9 +230,7 @@ def _read_rejects(home: Home, ingest_id: int) -> Iterator[pa.Table]:
         yield pa.table({**named, "ts": pc.struct_field(wanted.column("record"), "ts").cast(pa.int64())})
 
 
-def _horizons(
-    home: Home, files: list[FileRow], selected: np.ndarray, withdrawn: WithdrawnObjects
-) -> dict[int, _Horizon]:
+def _horizons(home: Home, files: list[FileRow], selected: np.ndarray, withdrawn: WithdrawnRows) -> dict[int, _Horizon]:
     """Return the horizons of each file as if objects withdrawn earlier had never come.
 
     files: no such object is in a file before the first, so that the watermark of the first does not depend on them
@@ -263,7 +259,7 @@ def _horizons(
 
 
 def _greatest_times(
-    home: Home, file_seqs: set[int], selected: np.ndarray, withdrawn: WithdrawnObjects
+    home: Home, file_seqs: set[int], selected: np.ndarray, withdrawn: WithdrawnRows
 ) -> dict[int, _Horizon]:
     """Return the greatest ts (microseconds) in each of these files: of the objects that are not withdrawn, and of those
     of them that are not selected.

@@ -22,7 +22,7 @@ from pststream.reports.reading.object_ranking import AnswerEnd
 from pststream.reports.reading.pairs import flatten_lists
 from pststream.tables.delta_tables import TableReader
 from pststream.tables.ledgers import LedgerHistory, done_batches_filter
-from pststream.tables.log_events import WithdrawnObjects, withdrawn_objects
+from pststream.tables.log_events import WithdrawnRows, withdrawn_objects
 from pststream.tables.owners import ID_COLUMNS
 
 MAX_PER_ID = 200
@@ -179,7 +179,7 @@ class ExplainContext:
         return waiting + (["the subscription"] if subscription.key > self.ledgers.requests_applied else [])
 
 
-def find_withdrawal(withdrawn: WithdrawnObjects, stored: StoredObject) -> FailedCondition | None:
+def find_withdrawal(withdrawn: WithdrawnRows, stored: StoredObject) -> FailedCondition | None:
     """Return the failed condition of a withdrawn object; None for any other."""
     if not withdrawn.contain(np.array([stored.key]))[0]:
         return None

@@ -54,7 +54,8 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
     settled = pds.field("request_key") < log_key(last_file + 1, 0)  # requests of finished ingests
     moment, last_hour = pa.scalar(now, TIME), pa.scalar(now - dt.timedelta(hours=1), TIME)
     recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("started_at"), last_hour))
-    withdrawn = [log_key(row["file_seq"], 1) for row in ledgers.withdrawals]
+    withdrawn = [(row["kind"], log_key(row["file_seq"], 1)) for row in ledgers.withdrawals]
+    processed = {names.OBJECTS: ledgers.objects_matched, names.REQUESTS: ledgers.requests_applied}
     plan = _plan(reader, settled, moment)
     watermark = ledgers.watermark()
     statistics: dict[str, Any] = {"version": 0, "objects": 0, "terms": 0, "made_at": None}
@@ -71,7 +72,7 @@ def status_at(home: AnyHome, now: dt.datetime, max_ahead_seconds: int = 0) -> di
         "watermark_ahead_seconds": seconds_ahead(watermark, now, max_ahead_seconds),
         "withdrawals": {
             "done": len(withdrawn),
-            "pending": sum(key > ledgers.objects_matched for key in withdrawn),
+            "pending": sum(key > processed[kind] for kind, key in withdrawn),
             "set_aside": sum(SET_ASIDE in json.loads(row["options"]) for row in ledgers.withdrawals),
         },
         "term_statistics": statistics,
@@ -266,7 +267,7 @@ def _lines_of_logs(document: dict[str, Any]) -> list[str]:
     if pending := document["withdrawals"]["pending"]:
         lines.append(f"withdrawals    {pending:,} pending; pststream match retracts their matches")
     if aside := document["withdrawals"]["set_aside"]:
-        lines.append(f"SET ASIDE      {counted(aside, 'object')}; see: pststream rejects --reason set_aside")
+        lines.append(f"SET ASIDE      {counted(aside, 'row')}; see: pststream rejects --reason set_aside")
     statistics = document["term_statistics"]
     if statistics["version"]:
         texts = f"{counted(statistics['objects'], 'object')} with {counted(statistics['terms'], 'term')}"

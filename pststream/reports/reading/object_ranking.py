@@ -17,7 +17,7 @@ from pststream.base.arrow_columns import TIME
 from pststream.queries.kinds.contract import Description, ObjectRows, RankedAnswers, Window, WordWeights
 from pststream.reports.reading.pairs import flatten_lists
 from pststream.tables.delta_tables import TableReader
-from pststream.tables.log_events import StatisticsVersion, WithdrawnObjects, statistics_in_force
+from pststream.tables.log_events import StatisticsVersion, WithdrawnRows, statistics_in_force
 
 MAX_SEARCHED = 4_000_000
 """Greatest number of objects that are compared for one subscription."""
@@ -36,7 +36,7 @@ class AnswerEnd:
     objects_to: int
     requests_to: int
     stream_time: int
-    withdrawn: WithdrawnObjects
+    withdrawn: WithdrawnRows
 
 
 class Place(NamedTuple):

@@ -33,6 +33,16 @@ INSERT = {
 TRIANGLE = {"type": "Polygon", "coordinates": [[[0, 0], [4, 0], [0, 3], [0, 0]]]}
 
 
+@pytest.mark.parametrize("whole", [INSERT, {"op": "delete", "subscription_id": "s1", "at": "2026-02-01T00:00:00Z"}])
+def test_no_beginning_of_a_line_is_a_request(tmp_path: Path, whole: dict[str, Any]) -> None:
+    """So a half-written last line of a landed file never counts."""
+    line, path = json.dumps(whole), tmp_path / "x.jsonl"
+    path.write_text("\n".join([line, *(line[:length] for length in range(1, len(line)))]), "utf-8")
+    (chunk,) = read_requests(str(path), None, request_fields())
+    accepted, rejected = parse_request_chunk(chunk, NOW)
+    assert (accepted.column("row").to_pylist(), rejected.num_rows) == ([1], len(line) - 1)
+
+
 def parse(records: list[dict[str, Any]]) -> Any:
     accepted, rejected = parse_requests(RecordChunk("x", list(range(1, len(records) + 1)), records), NOW)
     assert accepted.schema == REQUESTS and rejected.schema == REJECTED
