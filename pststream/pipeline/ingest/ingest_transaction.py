@@ -22,12 +22,18 @@ from pststream.base.utc_times import from_micros, micros_of, utc_now
 from pststream.engine.contract import TasksStalled
 from pststream.engine.running_engine import get_engine
 from pststream.input.input_files import sha256_of
-from pststream.pipeline.ingest.deduplicate import TABLE_OF, AppendedFile, AppendTask, append_staged_rows, deduplicate
+from pststream.pipeline.ingest.deduplicate import (
+    TABLE_OF,
+    AppendedFile,
+    AppendTask,
+    append_staged_rows,
+    bound_requests,
+    deduplicate,
+)
 from pststream.pipeline.ingest.isolated_reader import noted_reading, stage_isolated
 from pststream.pipeline.ingest.stage_file import (
     File,
     StagedFile,
-    last_row_with_room,
     stage_in_parts,
     with_options,
 )
@@ -42,7 +48,7 @@ from pststream.storage.parquet_files import file_sizes
 from pststream.tables.ledgers import JUDGED_BY, Ledger
 
 STAGING = "staging"
-SAVED = ("file_seq", "parts", "last_row", "max_time", "room", "id_bytes")
+SAVED = ("file_seq", "parts", "last_row", "max_time", "asked", "id_bytes")
 """Fields of staged files that an interrupted ingest is finished with."""
 
 _LIST = f"{STAGING}/staged.json"
@@ -239,18 +245,20 @@ def _run(
     kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
     # Objects are late before the watermark of the log before their round or file, minus the lateness.
     watermarks = _watermarks(ledger, files, staged)
+    requests = bound_requests(home, settings, files, staged, progress) if kind == names.REQUESTS else {}
     if kind == "objects":
         options = json.loads(files[0]["options"])
         judged_by = dict.fromkeys(watermarks, options[JUDGED_BY]) if JUDGED_BY in options else watermarks
         late_by = options["lateness_seconds"] * 1_000_000
         bounds = {seq: names.NO_TIME if mark is None else mark - late_by for seq, mark in judged_by.items()}
     else:
-        bounds = {one.file_seq: last_row_with_room(one, file) for file, one in zip(files, staged, strict=True)}
+        bounds = {seq: one.last for seq, one in requests.items()}
     verdicts = tuple(deduplicate(home, settings, kind, staged, bounds, staging_path(home), progress))
+    beyond = {seq: one.reason for seq, one in requests.items()}
     # Each task writes the accepted and the rejected rows of one staged file.
     path_of = {file["file_seq"]: file["path"] for file in files}
     tasks = [
-        AppendTask(kind, home.path, ingest_id, seq, part, path_of[seq], bounds[seq], verdicts)
+        AppendTask(kind, home.path, ingest_id, seq, part, path_of[seq], bounds[seq], beyond.get(seq, "late"), verdicts)
         for seq, part in ((one.file_seq, part) for one in staged for part in one.parts)
     ]
     counter = TaskCounter(progress, Counted(f"appending {kind}", "row", sum(task.staged.rows for task in tasks)))
@@ -262,6 +270,7 @@ def _run(
     if rejects:
         commit_files(home, names.REJECTS, rejects, application="ingest", transaction=ingest_id)
     crash_point("ingest.rejects_written")
+    files = [file | (requests[file["file_seq"]].columns if requests else {}) for file in files]
     done = _done_rows(files, staged, appended, watermarks)
     ledger_tables.append(home, names.FILES, [{k: v for k, v in f.items() if k != "reasons"} for f in done])
     crash_point("ingest.done")
