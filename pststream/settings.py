@@ -161,6 +161,17 @@ class Settings:
         "insertions of a file that together take more entries (docs/input.md) are rejected from there on",
         least=1,
     )
+    quota_subscriptions: int = declare(
+        20_000_000, "insertions that would give an owner more live subscriptions are rejected", least=0
+    )
+    quota_room: int = declare(
+        10_000_000_000,
+        "insertions that would make the live subscriptions of an owner take more entries (docs/input.md) are rejected",
+        least=0,
+    )
+    quota_postings: int = declare(
+        2_000_000_000, "insertions that would make more of these entries postings of the index are rejected", least=0
+    )
     max_k: int = declare(
         10_000, "questions and requests with a greater k or limit are rejected", least=1, greatest=1_000_000
     )

@@ -53,6 +53,7 @@ REASONS: dict[str, str] = {
     "late": "the time is older than the watermark of the log minus the lateness",
     "duplicate": "an object with this object_id was accepted before, within the lateness",
     "over_room": "with the requests before it in its file it takes more room than max_file_room allows",
+    "over_quota": "with it, or with one before it in its file, the live subscriptions of its owner exceed a quota",
     "set_aside": "each try died with this row alone, while other rows could be processed",
     "already_live": "a subscription with this id is live",
     "unknown_subscription": "no subscription with this id is live",

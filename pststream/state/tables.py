@@ -98,6 +98,8 @@ _TABLES = (
             Column("effective_at", TIME, "insert: start of validity; delete: its end (exclusive)"),
             Column("expires_at", TIME, "insert: end of validity (exclusive); null is never", True),
             *request_columns(),
+            Column("room", INT, "entries that it may take, see docs/input.md; delete: 0"),
+            Column("postings", INT, "those of them that are postings of the index; delete: 0"),
             Column("kind", TEXT, "insert: kind of query", True),
             Column("payload", TEXT, "JSON of the field `payload`, which the subscriber chooses", True),
             Column("ingest_id", INT, "the ingest that wrote the row"),
@@ -140,6 +142,13 @@ _TABLES = (
             Column("min_ts", TIME, "least ts accepted (objects), least effective_at accepted (requests)", True),
             Column("max_ts", TIME, "greatest ts that passed the row rules; withdrawal: watermark after it", True),
             Column("started_at", TIME, "when the ingest started"),
+            Column("owner", TEXT, "requests: their owner", True),
+            Column(
+                "live",
+                IDS,
+                "requests: number, room and postings of the live subscriptions of the owner after the file, at most",
+                True,
+            ),
             Column("withdrawal_id", INT, "the withdrawal that takes this position; null: a file", True),
             Column(
                 "statistics_version",

@@ -47,6 +47,8 @@ class FileRow(TypedDict):
     min_ts: dt.datetime | None
     max_ts: dt.datetime | None
     started_at: dt.datetime
+    owner: str | None
+    live: list[int] | None
     withdrawal_id: int | None
     statistics_version: int | None
 
@@ -333,6 +335,20 @@ def read_known_files(home: AnyHome, hashes: Collection[str]) -> list[dict[str, A
 def known_hashes(home: AnyHome, hashes: Collection[str]) -> set[tuple[str, str]]:
     """Return (kind, hash) of those files of the log, done or started, that have one of these hashes."""
     return {(row["kind"], row["sha256"]) for row in read_known_files(home, hashes)}
+
+
+def read_live(home: AnyHome, owners: Collection[str], before: int) -> dict[str, tuple[list[int], int]]:
+    """Return of owners what `live` of their last file before the file `before` says, and the latest time (microseconds)
+    at which an ingest of their files before it began. Owners without such a file are left out.
+    """
+    earlier = (pds.field("status") == "done") & (pds.field("file_seq") < before)
+    of_owners = pds.field("owner").isin(pa.array(owners, pa.string()))
+    rows = read_table(home.table(names.FILES), ["file_seq", "owner", "live", "started_at"], earlier & of_owners)
+    last = rows.group_by("owner").aggregate([("file_seq", "max"), ("started_at", "max")])
+    rows = rows.filter(pc.is_in(rows.column("file_seq"), last.column("file_seq_max")))
+    live = dict(zip(rows.column("owner").to_pylist(), rows.column("live").to_pylist()))
+    times = last.column("started_at_max").cast(pa.int64()).to_pylist()
+    return {owner: (live[owner], time) for owner, time in zip(last.column("owner").to_pylist(), times)}
 
 
 def recent_row_counts(home: AnyHome, kind: str, paths: Sequence[str], count: int) -> list[list[int]]:

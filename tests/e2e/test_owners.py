@@ -166,3 +166,35 @@ def test_an_invalid_owner_is_named(tmp_path: Path) -> None:
     done = home.run("run", folder.parents[1])["ingest"]["requests"]
     assert done["accepted"] == 1 and "the owner 'a\\tb' has control characters" in done["quarantined"][0]["reasons"][0]
     assert table_of(home, "quarantine").to_pyarrow_table().num_rows == 1
+
+
+def test_each_owner_has_quotas(tmp_path: Path) -> None:
+    """They are those with which a file was first judged; what is deleted, has expired or is erased is free again."""
+    home = new_home(tmp_path / "home", quota_subscriptions=2)
+    head = TEA | {"created_at": "2000-01-01T00:00:00Z"}
+    a, b, c, d, e = (head | {"subscription_id": name} for name in "abcde")
+
+    def ingested(name: str, *rows: worlds.Row, owner: str = "ada", step: str = "") -> int:
+        call = ("ingest", "requests", worlds.write_rows(tmp_path / f"{name}.jsonl", list(rows)), "--owner", owner)
+        if step:
+            assert home.crash(step, *call).code == KILLED
+            home.set(quota_subscriptions=0)
+        return int(home.run(*call)["accepted"])
+
+    def owned(owner: str) -> list[str]:
+        return [one for of, one in accepted_in_order(home, "requests", "owner", "subscription_id") if of == owner]
+
+    assert ingested("1", a, b | {"expires_at": "2001-01-01T00:00:00Z"}, c, d, e, owner="ada") == 3
+    assert ingested("2", a, b, c, owner="bob") == 2
+    ended = {"op": "delete", "subscription_id": "a", "at": "2001-01-01T00:00:00Z"}
+    for step in ("ingest.started", "ingest.requests_written", "ingest.rejects_written"):
+        home.set(quota_subscriptions=2)
+        ingested(step, ended | {"n": step}, d, a | {"n": step}, {"op": "insert", "n": step}, step=step)
+    assert owned("ada") == ["a", "b", "c", "a", "d"], "neither is `a` inserted again, nor deleted twice"
+    assert {row["reason"] for row in home.run("rejects")["rejects"] if row["raw"] == "e"} == {"over_quota"}
+    assert ingested("3", e) == 0, "the quota is 0 now"
+    home.set(quota_subscriptions=2)
+    home.run("erase", "--subscription-id", "c", "--owner", "ada")
+    assert ingested("4", e | {"n": 4}, b) == 1
+    assert owned("ada") == ["a", "b", "a", "d", "e"] and owned("bob") == ["a", "b"]
+    home.run("check", "--all")

@@ -6,19 +6,23 @@ reject, and for a deletion the insertion that it deletes. Tasks that append stag
 staged file as two uncommitted data files.
 """
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import add, gt, sub
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.base.arrays import distinct_values, find_among
-from pststream.base.arrow_columns import micros, one_array, utf8_of
+from pststream.base.arrays import distinct_values, find_among, is_among
+from pststream.base.arrow_columns import integers, micros, one_array, utf8_of
 from pststream.base.progress import Counted, Progress, TaskCounter
+from pststream.base.utc_times import to_micros
 from pststream.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import cache_place, segment_cache
@@ -27,7 +31,17 @@ from pststream.kernels.log_rules import apply_request_rules, find_duplicate_obje
 from pststream.kernels.parsing.texts import hash_texts
 from pststream.kernels.sort_and_search import find_all_positions
 from pststream.matching.segments import SegmentCache
-from pststream.pipeline.ingest.stage_file import ID_OF, SCHEMAS, TIME_OF, StagedFile
+from pststream.pipeline.ingest.stage_file import (
+    ID_OF,
+    OWNER,
+    QUOTAS,
+    SCHEMAS,
+    TIME_OF,
+    File,
+    StagedFile,
+    last_row_with_room,
+    taken_by,
+)
 from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, DataFiles, FileWriter, addresses_and_rows, list_data_files
@@ -42,8 +56,8 @@ from pststream.state.slices import (
     whole_file,
 )
 from pststream.state.tables import RECORD, TABLES
-from pststream.tables.ledgers import log_key
-from pststream.tables.log_events import WithdrawnRows, withdrawn_objects, withdrawn_requests
+from pststream.tables.ledgers import MAX_ROW, log_key, read_live
+from pststream.tables.log_events import NONE, WithdrawnRows, withdrawn_objects, withdrawn_requests
 from pststream.tables.owners import ID_COLUMNS, join_ids
 
 
@@ -115,6 +129,9 @@ ID_COLUMNS_OF = {"objects": ("object_id",), "requests": ID_COLUMNS}
 COLUMNS = {"objects": ["ts"], "requests": ["op", "effective_at", "expires_at"]}
 """The columns that the rules compare, besides the id."""
 
+QUOTA_COLUMNS = [*COLUMNS["requests"], "owner", "room", "postings"]
+"""The columns that decide on quotas, besides the id."""
+
 KEY_OF = {"objects": "object_key", "requests": "request_key"}
 OUTCOMES = (None, "already_live", "unknown_subscription", "before_insertion")
 """Reason for each outcome of `kernels.log_rules.apply_request_rules`."""
@@ -136,7 +153,7 @@ class NewRows:
     """Staged rows of a new file.
 
     horizon  of objects, the time (microseconds) before which they are late, names.NO_TIME: none is; of requests, the
-             last row that has room (stage_file.last_row_with_room)
+             last row that has room and is within the quotas (`bound_requests`)
     """
 
     staged: StagedRows
@@ -152,13 +169,14 @@ class NewRows:
 @dataclass(frozen=True)
 class StoredRows:
     """Stored rows with a key below `before`, without withdrawn ones; `indexed`: the node keeps an id index of their
-    slices.
+    slices; `owners`: of requests, whose they are, None: anybody's.
     """
 
     slices: tuple[Slice, ...]
     before: int
     indexed: bool
     withdrawn: WithdrawnRows
+    owners: tuple[str, ...] | None = None
 
 
 def deduplicate(
@@ -199,7 +217,7 @@ def deduplicate(
     )
     paths = get_engine(settings, home).run_shuffled(
         [*new, *stored],
-        partial(_send_rows, kind, ids, parts),
+        partial(_send_rows, kind, COLUMNS[kind], ids, parts),
         [Stage(parts, partial(_write_verdicts, find, first, folder))],
         counter,
     )
@@ -230,10 +248,6 @@ def _stored_tasks(
     return [(group, True) for group in indexed] + [(group, False) for group in small]
 
 
-BEYOND = {"objects": "late", "requests": "over_room"}
-"""Reason for rows beyond the horizon."""
-
-
 def is_beyond(kind: str, rows: pa.RecordBatch, horizon: int) -> np.ndarray:
     """Return whether each staged row passed the row rules and is an object before, or an insertion after, the horizon
     (see NewRows): bool[n].
@@ -245,9 +259,11 @@ def is_beyond(kind: str, rows: pa.RecordBatch, horizon: int) -> np.ndarray:
     return accepted & (micros(rows.column("ts").fill_null(pa.scalar(0, rows.column("ts").type))) < horizon)
 
 
-def _send_rows(kind: str, ids: NewIds | None, parts: int, task: NewRows | StoredRows) -> Iterator[SentRows]:
-    """Send each row that matters to the part of its id, by the hash of the id."""
-    for rows in _read_new(kind, task) if isinstance(task, NewRows) else _read_stored(kind, task, ids):
+def _send_rows(
+    kind: str, columns: list[str], ids: NewIds | None, parts: int, task: NewRows | StoredRows
+) -> Iterator[SentRows]:
+    """Send each row that matters to the part of its id, by the hash of the id; `columns`: those besides key and id."""
+    for rows in _read_new(kind, columns, task) if isinstance(task, NewRows) else _read_stored(kind, columns, task, ids):
         if parts == 1:
             yield 0, 0, rows
             continue
@@ -257,28 +273,38 @@ def _send_rows(kind: str, ids: NewIds | None, parts: int, task: NewRows | Stored
             yield ordinal, 0, rows.filter(pa.array(part == ordinal))
 
 
-def _read_new(kind: str, task: NewRows) -> Iterator[pa.RecordBatch]:
+def _read_new(kind: str, columns: list[str], task: NewRows) -> Iterator[pa.RecordBatch]:
     """Yield the staged rows that passed the row rules and are not beyond the horizon."""
-    for rows in read_staged([task.staged], ["row", "reason", *ID_COLUMNS_OF[kind], *COLUMNS[kind]]):
+    for rows in read_staged([task.staged], list(dict.fromkeys(["row", "reason", *ID_COLUMNS_OF[kind], *columns]))):
         accepted = pc.is_null(rows.column("reason")).to_numpy(zero_copy_only=False)
         accepted &= ~is_beyond(kind, rows, task.horizon)
         if not accepted.all():
             rows = rows.filter(pa.array(accepted))
-        yield _with_key_and_horizon(kind, rows, pc.add(rows.column("row"), log_key(task.file_seq, 0)), task.horizon)
+        keys = pc.add(rows.column("row"), log_key(task.file_seq, 0))
+        yield _with_key_and_horizon(kind, columns, rows, keys, task.horizon)
 
 
-def _read_stored(kind: str, task: StoredRows, ids: NewIds | None) -> Iterator[pa.RecordBatch]:
+def _read_stored(kind: str, columns: list[str], task: StoredRows, ids: NewIds | None) -> Iterator[pa.RecordBatch]:
     """Yield the stored rows before this ingest that are not withdrawn: those with a new id, or without `ids` all."""
-    for rows in _select_stored(kind, task, ids):
+    for rows in _select_stored(kind, columns, task, ids):
         # A compacted file may have rows of this ingest, if an earlier try of it was killed.
         earlier = rows.filter(pc.less(rows.column(KEY_OF[kind]), task.before))
         if task.withdrawn:
             earlier = earlier.filter(pa.array(~task.withdrawn.contain(earlier.column(KEY_OF[kind]).to_numpy())))
-        yield _with_key_and_horizon(kind, earlier, earlier.column(KEY_OF[kind]), STORED_HORIZON)
+        yield _with_key_and_horizon(kind, columns, earlier, earlier.column(KEY_OF[kind]), STORED_HORIZON)
 
 
-def _select_stored(kind: str, task: StoredRows, ids: NewIds | None) -> Iterator[pa.RecordBatch]:
-    columns = [KEY_OF[kind], *ID_COLUMNS_OF[kind], *COLUMNS[kind]]
+def _select_stored(kind: str, columns: list[str], task: StoredRows, ids: NewIds | None) -> Iterator[pa.RecordBatch]:
+    columns = list(dict.fromkeys([KEY_OF[kind], *ID_COLUMNS_OF[kind], *columns]))
+    if task.owners is not None:
+        owners = pa.array(task.owners, pa.string())
+        for part in task.slices:
+            # Most files have the rows of one owner: the other columns of strangers are not read.
+            if any(pc.any(pc.is_in(rows.column("owner"), owners)).as_py() for rows in read_slices([part], ["owner"])):
+                yield from (
+                    rows.filter(pc.is_in(rows.column("owner"), owners)) for rows in read_slices([part], columns)
+                )
+        return
     if ids is None:
         yield from read_slices(task.slices, columns)
         return
@@ -291,10 +317,12 @@ def _select_stored(kind: str, task: StoredRows, ids: NewIds | None) -> Iterator[
         yield rows.filter(pc.is_in(ids_of(rows, ID_COLUMNS_OF[kind]), wanted.ids))
 
 
-def _with_key_and_horizon(kind: str, rows: pa.RecordBatch, keys: pa.Array, horizon: int) -> pa.RecordBatch:
-    columns = {"id": ids_of(rows, ID_COLUMNS_OF[kind])} | {name: rows.column(name) for name in COLUMNS[kind]}
+def _with_key_and_horizon(
+    kind: str, columns: list[str], rows: pa.RecordBatch, keys: pa.Array, horizon: int
+) -> pa.RecordBatch:
+    values = {"id": ids_of(rows, ID_COLUMNS_OF[kind])} | {name: rows.column(name) for name in columns}
     return pa.RecordBatch.from_pydict(
-        {"key": keys, **columns, "horizon": pa.array(np.full(rows.num_rows, horizon, np.int64))}
+        {"key": keys, **values, "horizon": pa.array(np.full(rows.num_rows, horizon, np.int64))}
     )
 
 
@@ -384,6 +412,166 @@ def _find_invalid_requests(rows: pa.RecordBatch) -> Verdicts:
     return keys, pa.array(OUTCOMES, pa.string()).take(pa.array(outcome)), pa.array(concerned, mask=concerned < 0)
 
 
+# Quotas
+
+
+class RequestBound(NamedTuple):
+    """Insertions of a file after row `last` are rejected for `reason`; `columns`: those of the ledger on its owner."""
+
+    last: int
+    reason: str
+    columns: dict[str, Any]
+
+
+class _Life(NamedTuple):
+    """The last subscription of an id: start and end (microseconds), and what it takes now, in the order of QUOTAS."""
+
+    start: int
+    end: int
+    takes: list[int]
+
+
+NOTHING = [0] * len(QUOTAS)
+
+
+def bound_requests(
+    home: Home, settings: Settings, files: Sequence[File], staged: Sequence[StagedFile], progress: Progress
+) -> dict[int, RequestBound]:
+    """Return the bound of each file (file_seq) of an ingest: by its room alone, or by the quotas of its owner.
+
+    An insertion that the other rules accept exceeds a quota if the live subscriptions of its owner take more with it.
+    Live are those inserted before it in the log whose end is after the clock: after the time when the ingest began, or
+    an earlier ingest of the owner if that began later. It and all insertions after it in its file are rejected.
+
+    Mostly the ledger, and what the files ask for, show that nothing is exceeded. Of other owners, tasks add up what is
+    stored. Only if an owner may exceed his quotas even then, this process judges his new requests one by one in Python:
+    in each file up to the first insertion that exceeds, and deletions alone after it.
+    """
+    first, now = files[0]["file_seq"], to_micros(files[0]["started_at"])
+    options = {file["file_seq"]: json.loads(file["options"]) for file in files}
+    owner_of = {seq: of_file[OWNER] for seq, of_file in options.items()}
+    quotas_of = {seq: [of_file[name] for name in QUOTAS] for seq, of_file in options.items()}
+    stored = read_live(home, set(owner_of.values()), first)
+    live = {owner: stored.get(owner, (NOTHING, now))[0] for owner in owner_of.values()}
+
+    def exceeding() -> set[str]:
+        most, owners = dict(live), set()
+        for (seq, owner), one in zip(owner_of.items(), staged):
+            most[owner] = list(map(add, most[owner], one.asked))
+            if _exceeds(most[owner], quotas_of[seq]):
+                owners.add(owner)
+        return owners
+
+    last_row = {file["file_seq"]: last_row_with_room(one, file) for file, one in zip(files, staged, strict=True)}
+    new = {seq: [NewRows(part, seq, last_row[seq]) for part in one.parts] for seq, one in zip(owner_of, staged)}
+    lives: dict[str, _Life] = {}
+    judged: set[str] = set()
+    if unsure := exceeding():
+        clocks = {owner: max(now, stored.get(owner, (NOTHING, now))[1]) for owner in sorted(unsure)}
+        of_owners = [part for seq, parts in new.items() if owner_of[seq] in clocks for part in parts]
+        sums, lives = _read_lives(home, settings, of_owners, log_key(first, 0), clocks, progress)
+        live |= sums
+        judged = exceeding()
+    bounds = {}
+    for (seq, owner), one in zip(owner_of.items(), staged):
+        last, after = names.MAX_INT64, list(map(add, live[owner], one.asked))
+        if owner in judged:
+            rows = (rows for part in new[seq] for rows in _read_new("requests", QUOTA_COLUMNS, part))
+            last, after = _judge_file(rows, lives, live[owner], quotas_of[seq], clocks[owner])
+        live[owner] = after
+        reason = "over_room" if last == names.MAX_INT64 else "over_quota"
+        bounds[seq] = RequestBound(min(last, last_row[seq]), reason, {"owner": owner, "live": after})
+    return bounds
+
+
+def _exceeds(live: list[int], quotas: list[int]) -> bool:
+    return any(map(gt, live, quotas))
+
+
+def _read_lives(
+    home: Home, settings: Settings, new: list[NewRows], first: int, clocks: dict[str, int], progress: Progress
+) -> tuple[dict[str, list[int]], dict[str, _Life]]:
+    """Return what the live subscriptions of owners take by the rows before key `first`, and of the ids of new rows the
+    last subscription before it.
+
+    clocks: time (microseconds) of each owner; subscriptions that end up to then are not live
+    """
+    files = _stored_files(home, "requests", first, names.NO_TIME)
+    tasks = _stored_tasks(home, "requests", files, names.MAX_INT64)
+    stored = [StoredRows(slices, first, False, NONE, tuple(clocks)) for slices, _ in tasks]
+    rows = sum(one.staged.rows for one in new) + rows_of_tasks(one.slices for one in stored)
+    parts = max(1, rows // PART_ROWS)
+    counted = get_engine(settings, home).run_shuffled(
+        [*new, *stored],
+        partial(_send_rows, "requests", QUOTA_COLUMNS, None, parts),
+        [Stage(parts, partial(_count_lives, first, clocks))],
+        TaskCounter(
+            progress, Counted("reading subscriptions of owners", "row", rows), Counted("adding up", "part", parts)
+        ),
+    )
+    sums = sum((of_part for of_part, _ in counted), np.zeros((len(clocks), len(QUOTAS)), np.int64))
+    return dict(zip(clocks, sums.tolist())), {one: life for _, of_part in counted for one, life in of_part}
+
+
+def _count_lives(
+    first: int, clocks: dict[str, int], part: int, received: ReceivedRows
+) -> tuple[np.ndarray, list[tuple[str, _Life]]]:
+    """Return what the stored live subscriptions in a part take, int64[owners, 3], and the last one of each new id."""
+    rows = pa.concat_batches([rows for _, rows in received])
+    rows = _group_by_id(rows, np.ones(rows.num_rows, bool))
+    is_new = rows.column("key").to_numpy() >= first
+    new_codes = distinct_values(rows.column("code").to_numpy()[is_new])
+    rows = rows.filter(pa.array(~is_new))
+    inserts = pc.equal(rows.column("op"), "insert").to_numpy(zero_copy_only=False)
+    begins = np.flatnonzero(inserts)
+    if not len(begins):
+        return np.zeros((len(clocks), len(QUOTAS)), np.int64), []
+    ends = np.where(inserts, integers(rows, "expires_at", names.NEVER_US), micros(rows.column("effective_at")))
+    ends = np.minimum.reduceat(ends, begins)
+    rows = rows.take(pa.array(begins))
+    owners = pc.index_in(rows.column("owner"), pa.array(clocks, pa.string())).to_numpy()
+    takes = taken_by(rows)
+    takes[ends <= np.array(list(clocks.values()))[owners]] = 0
+    sums = np.zeros((len(clocks), len(QUOTAS)), np.int64)
+    np.add.at(sums, owners, takes)
+    codes = rows.column("code").to_numpy()
+    last = np.append(codes[1:] != codes[:-1], True) & is_among(codes, new_codes)
+    lives = zip(micros(rows.column("effective_at"))[last].tolist(), ends[last].tolist(), takes[last].tolist())
+    return sums, list(zip(rows.column("id").filter(pa.array(last)).to_pylist(), map(_Life._make, lives)))
+
+
+def _judge_file(
+    rows: Iterable[pa.RecordBatch], lives: dict[str, _Life], live: list[int], quotas: list[int], now: int
+) -> tuple[int, list[int]]:
+    """Apply the rules to the requests of a file in the order of the log, and update `lives`, the last ones by id.
+
+    Returns the last row before the first insertion that exceeds a quota (names.MAX_INT64 if none does), and what is
+    live after the file.
+    """
+    last = names.MAX_INT64
+    for batch in rows:
+        if last < names.MAX_INT64:
+            batch = batch.filter(pc.equal(batch.column("op"), "delete"))
+        columns = (batch.column(name).to_pylist() for name in ("key", "id", "op"))
+        ends = integers(batch, "expires_at", names.NEVER_US).tolist()
+        times = micros(batch.column("effective_at")).tolist()
+        for key, one, op, at, end, share in zip(*columns, times, ends, taken_by(batch).tolist()):
+            life = lives.get(one)
+            if op == "delete":
+                if life is not None and life.start < at < life.end:
+                    gone = life.takes if at <= now else NOTHING
+                    live = list(map(sub, live, gone))
+                    lives[one] = _Life(life.start, at, list(map(sub, life.takes, gone)))
+            elif last == names.MAX_INT64 and (life is None or life.end <= at):
+                share = share if end > now else NOTHING
+                after = list(map(add, live, share))
+                if _exceeds(after, quotas):
+                    last = (key & MAX_ROW) - 1
+                else:
+                    live, lives[one] = after, _Life(at, end, share)
+    return last, live
+
+
 TABLE_OF = {"objects": names.OBJECTS, "requests": names.REQUESTS}
 FIELD_OF = {"late": "ts", "duplicate": "object_id", "before_insertion": "at"}
 """Field to blame for each reason found while appending (others: `subscription_id`)."""
@@ -395,6 +583,7 @@ class AppendTask:
 
     path      of the input file, for the rejects
     horizon   see NewRows
+    beyond    reason for rows beyond the horizon
     verdicts  paths of the verdict files of this ingest
     """
 
@@ -405,6 +594,7 @@ class AppendTask:
     staged: StagedRows
     path: str
     horizon: int
+    beyond: str
     verdicts: tuple[str, ...]
 
     @property
@@ -460,7 +650,7 @@ def _apply_verdicts(
     of_rows = pa.array(index, mask=~has_verdict)
     reason, concerned = (one_array(verdicts.column(name)).take(of_rows) for name in ("reason", "concerned"))
     beyond = is_beyond(task.kind, rows, task.horizon)
-    reason = pc.if_else(pa.array(beyond), BEYOND[task.kind], reason) if beyond.any() else reason
+    reason = pc.if_else(pa.array(beyond), task.beyond, reason) if beyond.any() else reason
     rows = rows.append_column(KEY_OF[task.kind], pa.array(keys))
     if task.kind == "requests":
         rows = rows.append_column("subscription_key", pc.coalesce(concerned, pa.array(keys)))

@@ -33,6 +33,7 @@ from pststream.pipeline.ingest.deduplicate import (
     AppendTask,
     accept_deletion,
     append_staged_rows,
+    bound_requests,
     deduplicate,
 )
 from pststream.pipeline.ingest.isolated_reader import noted_reading, stage_isolated
@@ -40,7 +41,6 @@ from pststream.pipeline.ingest.stage_file import (
     SCHEMAS,
     File,
     StagedFile,
-    last_row_with_room,
     stage_in_parts,
     with_options,
 )
@@ -58,7 +58,7 @@ from pststream.tables.ledgers import JUDGED_BY, Ledger, log_key
 from pststream.tables.log_events import SET_ASIDE
 
 STAGING = "staging"
-SAVED = ("file_seq", "parts", "last_row", "max_time", "room", "id_bytes")
+SAVED = ("file_seq", "parts", "last_row", "max_time", "asked", "id_bytes")
 """Fields of staged files that an interrupted ingest is finished with."""
 
 _LIST = f"{STAGING}/staged.json"
@@ -289,22 +289,27 @@ def _run(
     kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
     # Objects are late before the watermark of the log before their round or file, minus the lateness.
     watermarks = _watermarks(ledger, files, staged)
+    is_event = files[0].get("withdrawal_id") is not None
+    judged = kind == names.REQUESTS and not is_event
+    requests = bound_requests(home, settings, files, staged, progress) if judged else {}
     if kind == "objects":
         options = json.loads(files[0]["options"])
         judged_by = dict.fromkeys(watermarks, options[JUDGED_BY]) if JUDGED_BY in options else watermarks
         late_by = options["lateness_seconds"] * 1_000_000
         bounds = {seq: names.NO_TIME if mark is None else mark - late_by for seq, mark in judged_by.items()}
     else:
-        bounds = {one.file_seq: last_row_with_room(one, file) for file, one in zip(files, staged, strict=True)}
-    if files[0].get("withdrawal_id") is not None:
+        bounds = {seq: one.last for seq, one in requests.items()}
+    if is_event:
         deletion, concerned = log_key(files[0]["file_seq"], 1), json.loads(files[0]["options"])[SET_ASIDE]
         verdicts: tuple[str, ...] = (accept_deletion(deletion, concerned, staging_path(home)),)
+        bounds = {files[0]["file_seq"]: names.MAX_INT64}
     else:
         verdicts = tuple(deduplicate(home, settings, kind, staged, bounds, staging_path(home), progress))
+    beyond = {seq: one.reason for seq, one in requests.items()}
     # Each task writes the accepted and the rejected rows of one staged file.
     path_of = {file["file_seq"]: file["path"] for file in files}
     tasks = [
-        AppendTask(kind, home.path, ingest_id, seq, part, path_of[seq], bounds[seq], verdicts)
+        AppendTask(kind, home.path, ingest_id, seq, part, path_of[seq], bounds[seq], beyond.get(seq, "late"), verdicts)
         for seq, part in ((one.file_seq, part) for one in staged for part in one.parts)
     ]
     counter = TaskCounter(progress, Counted(f"appending {kind}", "row", sum(task.staged.rows for task in tasks)))
@@ -316,6 +321,7 @@ def _run(
     if rejects:
         commit_files(home, names.REJECTS, rejects, application="ingest", transaction=ingest_id)
     crash_point("ingest.rejects_written")
+    files = [file | (requests[file["file_seq"]].columns if requests else {}) for file in files]
     done = _done_rows(files, staged, appended, watermarks)
     ledger_tables.append(home, names.FILES, [{k: v for k, v in f.items() if k != "reasons"} for f in done])
     crash_point("ingest.done")

@@ -45,7 +45,7 @@ from pststream.input.row_chunks import REASONS, FilePart, check_row_number
 from pststream.pipeline.ingest.fetch_objects import is_fetched
 from pststream.pipeline.ingest.staged_rows import NoRoom, StagedRows, StagedWriter, read_staged
 from pststream.queries.kinds.contract import RequestLimits
-from pststream.queries.kinds.registry import ROOM_COLUMNS, room_of
+from pststream.queries.kinds.registry import postings_of, room_of
 from pststream.queries.shapes.contract import RegionLimits
 from pststream.state import fetched_files
 from pststream.state.home import Home
@@ -80,7 +80,7 @@ SCHEMAS = {
             ("lat", pa.float64()), ("text", pa.string()), ("terms", IDS), *_REJECT,
         ]
     ),
-    "requests": pa.schema([*REQUESTS, *_REJECT]),
+    "requests": pa.schema([*REQUESTS, ("room", pa.int64()), ("postings", pa.int64()), *_REJECT]),
 }  # fmt: skip
 """Columns of a staged file; `reason` is null where the row passed the row rules."""
 
@@ -94,7 +94,10 @@ REQUEST_BOUNDS = (
 )
 MAX_AHEAD = "max_ahead_seconds"
 MAX_ROOM = "max_file_room"
-STORED_SETTINGS = ("max_polygon_vertices", MAX_ROOM, *REQUEST_BOUNDS, MAX_AHEAD)
+QUOTAS = ("quota_subscriptions", "quota_room", "quota_postings")
+"""Settings that bound what the live subscriptions of an owner take together: their number, room and postings."""
+
+STORED_SETTINGS = ("max_polygon_vertices", MAX_ROOM, *QUOTAS, *REQUEST_BOUNDS, MAX_AHEAD)
 """Settings that bound the values of new rows; the ledger stores them with the options of a file."""
 
 FOLDER = "folder"
@@ -116,7 +119,7 @@ class StagedFile:
     last_row  number of the last row that was read
     max_time  greatest time (microseconds) of the rows that passed the row rules, None if there is none
     problem   (path, reason, hint) of an input file that cannot be read
-    room      entries that its requests which passed the row rules take at most (queries/kinds/registry.py)
+    asked     what its insertions that passed the row rules take together, in the order of QUOTAS
     passing   number of the system error, which may pass, for which the input file was not read; else 0
     refusal   why its rows do not go on the disk, which has room for others; else ""
     undated   whether it has requests without a time of their own
@@ -135,7 +138,7 @@ class StagedFile:
     passing: int = 0
     refusal: str = ""
     undated: bool = False
-    room: int = 0
+    asked: tuple[int, ...] = (0, 0, 0)
     id_bytes: int = 0
 
     @property
@@ -152,7 +155,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
     """
     writer = StagedWriter(folder, SCHEMAS[kind], WHOLE_FILE_ROWS if part is None else sys.maxsize)
     last_row, greatest, problem, faults, passing = 0, names.NO_TIME, None, Counter[tuple[str, str]](), 0
-    room = 0
+    asked = np.zeros(len(QUOTAS), np.int64)
     parts: tuple[StagedRows, ...] = ()
     refusal, undated, id_bytes = "", False, 0
     try:
@@ -161,6 +164,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
                 for parsed in _explain_failures(path, _parse(kind, file | {"path": path}, at, part)):
                     if parsed.num_rows:
                         rows = _add_missing_columns(parsed, SCHEMAS[kind])
+                        rows = _add_room(rows, to_micros(at)) if kind == "requests" else rows
                         last_row = max(last_row, int(rows.column("row").to_numpy().max()))
                         check_row_number(path, last_row)
                         writer.write(rows)
@@ -172,7 +176,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
                         greatest = int(times.max(initial=greatest))
                         undated |= kind == names.REQUESTS and bool((times == to_micros(at)).any())
                         if kind == "requests":
-                            room += int(room_of(rows.filter(accepted), to_micros(at)).sum())
+                            asked += taken_by(rows.filter(accepted)).sum(axis=0)
         except InputFileError as error:
             problem = (error.path, error.reason, error.hint)
         parts = writer.close()
@@ -197,7 +201,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
         passing,
         refusal,
         undated,
-        room,
+        tuple(asked.tolist()),
         id_bytes,
     )
 
@@ -237,7 +241,7 @@ def join_parts(parts: Sequence[StagedFile]) -> StagedFile:
         next((one.passing for one in parts if one.passing), 0),
         max(one.refusal for one in parts),
         any(one.undated for one in parts),
-        sum(one.room for one in parts),
+        tuple(map(sum, zip(*(one.asked for one in parts)))),
         sum(one.id_bytes for one in parts),
     )
 
@@ -248,15 +252,21 @@ def last_row_with_room(one: StagedFile, file: File) -> int:
     file: its row of the ledger. The rows are read only if those of the whole file take more.
     """
     most, room = json.loads(file["options"]).get(MAX_ROOM, names.MAX_INT64), 0
-    if one.room <= most:
+    if one.asked[QUOTAS.index("quota_room")] <= most:
         return names.MAX_INT64
-    for rows in read_staged(one.parts, ["row", "reason", *ROOM_COLUMNS]):
+    for rows in read_staged(one.parts, ["row", "reason", "room"]):
         rows = rows.filter(pc.is_null(rows.column("reason")))
-        rooms = room + np.cumsum(room_of(rows, to_micros(file["started_at"])))
+        rooms = room + np.cumsum(rows.column("room").to_numpy())
         if len(rooms) and rooms[-1] > most:
             return int(rows.column("row")[int(np.searchsorted(rooms, most, "right"))].as_py()) - 1
         room = int(rooms[-1]) if len(rooms) else room
     return names.MAX_INT64
+
+
+def taken_by(rows: pa.RecordBatch) -> np.ndarray:
+    """Return what each of some requests takes, in the order of QUOTAS: int64[n, 3]; nothing if it deletes."""
+    inserted = pc.equal(rows.column("op"), "insert").cast(pa.int64())
+    return np.stack([inserted.to_numpy(), rows.column("room").to_numpy(), rows.column("postings").to_numpy()], 1)
 
 
 def _explain_failures(path: str, parsed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -303,6 +313,13 @@ def _add_missing_columns(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBa
     present, count = set(rows.schema.names), rows.num_rows
     columns = [rows.column(f.name).cast(f.type) if f.name in present else pa.nulls(count, f.type) for f in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _add_room(rows: pa.RecordBatch, now: int) -> pa.RecordBatch:
+    """Return staged requests with the room and the postings that they take."""
+    for name, values in (("room", room_of(rows, now)), ("postings", postings_of(rows))):
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(values))
+    return rows
 
 
 @dataclass(frozen=True)

@@ -133,16 +133,12 @@ MOST_TIMES_K = 3
 MOST_ROOM = 1 << 40
 """Room of one request from which on `room_of` does not count, so that sums stay exact."""
 
-_REGION = tuple(column.name for column in shapes.REQUEST_COLUMNS)
-ROOM_COLUMNS = ("effective_at", "clauses", K.name, WINDOW_US.name, WINDOW_OBJECTS.name, STEP_US.name, *_REGION)
-"""Columns of `requests` that decide how much room a request takes."""
-
 
 def room_of(rows: pa.RecordBatch, now: int) -> np.ndarray:
-    """Return how many entries each of some requests (ROOM_COLUMNS) takes at most: int64[n]; a deletion takes none.
+    """Return how many entries each of some parsed requests takes at most: int64[n]; a deletion takes none.
 
-    An entry is a word at one of the pieces of the region, a row of an answer or of its buffer, or a row of a report
-    that is due at once; it has some 8 to 30 bytes. now: microseconds
+    An entry is a posting, a row of an answer or of its buffer, or a row of a report that is due at once; it has some 8
+    to 30 bytes. now: microseconds
     """
 
     def numbers(name: str) -> np.ndarray:
@@ -152,12 +148,17 @@ def room_of(rows: pa.RecordBatch, now: int) -> np.ndarray:
     reports = 1 + np.maximum(now - numbers("effective_at"), 0) // np.maximum(step, 1)
     windowed = (numbers(WINDOW_US.name) > 0) | (numbers(WINDOW_OBJECTS.name) > 0)
     times = np.where(step > 0, reports, np.where(windowed, MOST_TIMES_K, 1))
+    k = np.minimum(k, MOST_ROOM)
+    rows_of_answers = k * np.minimum(times, MOST_ROOM // np.maximum(k, 1))
+    return np.minimum(rows_of_answers + postings_of(rows), MOST_ROOM)
+
+
+def postings_of(rows: pa.RecordBatch) -> np.ndarray:
+    """Return how many postings each of some parsed requests has at most, a word at a piece of its region: int64[n]."""
     clauses = rows.column("clauses")
     sizes = pc.list_value_length(pc.list_flatten(clauses)).to_numpy()
     words = np.bincount(pc.list_parent_indices(clauses).to_numpy(), sizes, minlength=rows.num_rows).astype(np.int64)
-    k = np.minimum(k, MOST_ROOM)
-    rows_of_answers = k * np.minimum(times, MOST_ROOM // np.maximum(k, 1))
-    return np.minimum(rows_of_answers + shapes.most_pieces(rows) * words, MOST_ROOM)
+    return shapes.most_pieces(rows) * words
 
 
 # Questions
