@@ -205,8 +205,10 @@ def test_a_request_is_set_aside_once(home: Home, tmp_path: Path, step: str) -> N
 def test_a_first_plan_whose_sample_dies_is_made_without_the_request(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home", engine="local", workers=3)
     with_requests(home, tmp_path / "q.jsonl")
+    home.ingest("objects", [lines(tmp_path / "0.jsonl", thing("o", 12))])
     assert run_until_done("request", home) > 1
     assert [one["raw"] for one in home.run("rejects")["rejects"]] == ["q2"]
+    assert {one[2] for one in home.exported()} == {*QUERIES} - {"q2"}
     home.run("check", "--all")
 
 

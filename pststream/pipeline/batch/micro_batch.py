@@ -176,7 +176,8 @@ def _next_batch(
     suspects = read_suspects(home)
     pending = ledger.pending(max_objects)
     if suspects is not None:
-        if not suspects.is_resting or pending.objects_to <= pending.objects_after:
+        has_turn = suspects.is_resting and pending.objects_to > pending.objects_after and current_version(home) > 0
+        if not has_turn:  # of the objects; the first plan would sample the suspects
             _find_request(home, settings, suspects, progress)
             return _next_batch(home, settings, Ledger(home), max_objects, progress)
         write_suspects(home, suspects._replace(is_resting=False))
@@ -265,7 +266,7 @@ def _find_request(home: Home, settings: Settings, suspects: Suspects, progress: 
         with noted_try(home, TRIAL, (after, up_to)):
             index_and_discard(home, context, (after, up_to), settings, progress)
 
-    finish_interrupted_work(home, settings, progress)
+    finish_interrupted_work(home, settings, progress)  # it may be the withdrawal
     after, up_to = suspects.range
     keys = insertion_keys(home, after, up_to)
     if len(keys) == 1 and 0 < suspects.others < suspects.deaths:
