@@ -148,8 +148,8 @@ def test_quotas_are_decided_in_the_order_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: bool
 ) -> None:
     monkeypatch.setattr(deduplicate, "PART_ROWS", 10)
-    home, landing, rnd = new_home(tmp_path / "home", **QUOTAS), tmp_path / "landing" / "requests", random.Random(47)
-    wanted, clock = set(), CLOCKS[3]
+    home = new_home(tmp_path / "home", engine="spark" if together else "local", **QUOTAS)
+    landing, rnd, wanted, clock = tmp_path / "landing" / "requests", random.Random(47), set(), CLOCKS[3]
     monkeypatch.setattr(ingest_transaction, "utc_now", lambda: datetime.fromisoformat(clock))
     for owner in ("", "ada", "bob"):
         (landing / owner).mkdir(parents=True, exist_ok=True)
