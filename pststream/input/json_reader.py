@@ -156,10 +156,12 @@ def _blocks(path: str, stream: ByteStream | PartStream, from_start: bool) -> Ite
 
 def _check_head(path: str, head: bytes) -> None:
     check_head(path, head[:4096], "a JSON Lines file")
-    lines = [line.strip() for line in head[:65_536].split(b"\n") if line.strip()][:2]
-    if lines and (lines[0] == b"{" or (lines[0][:1] == b"[" and (len(lines) == 1 or not _is_json(lines[0])))):
-        reason = "the file is one JSON document; PSTStream reads JSON Lines"
-        raise InputFileError(path, reason, "write one object a line, for example with: jq -c '.[]'")
+    first, second = [*(line.strip() for line in head[:65_536].split(b"\n") if line.strip()), b"", b""][:2]
+    is_list = first[:1] == b"[" and (not second or not _is_json(first))
+    if is_list or first == b"{" or (first[:1] == b"{" and second[:1] == b'"' and not _is_json(first)):
+        reason = f"the file is {'a list' if is_list else 'JSON over several lines'}; PSTStream reads JSON Lines"
+        how = "jq -c '.[]'" if is_list else "jq -c ."
+        raise InputFileError(path, reason, f"write one object a line, for example with: {how}")
 
 
 def _is_json(line: bytes) -> bool:
@@ -190,7 +192,7 @@ def _decode(row: int, line: bytes, names: Collection[str]) -> dict[str, Any] | R
         detail = f"it has more than {MAX_VALUES} lists, objects and commas"
         return Reject(row, "", "row_too_long", to_display_text(line), detail)
     try:
-        text = line.decode("utf-8")
+        text = line.removeprefix(BOM).decode("utf-8")  # of a file that was appended to another one
     except UnicodeDecodeError as error:
         detail = f"byte {error.start + 1} of the line is not UTF-8"
         return Reject(row, "", "invalid_utf8", to_display_text(line), detail)
@@ -198,7 +200,9 @@ def _decode(row: int, line: bytes, names: Collection[str]) -> dict[str, Any] | R
         value = decode_json(text, _DECODER)
         half = "\\u" in text and not _is_unicode(value)
     except json.JSONDecodeError as error:
-        return Reject(row, "", "not_json", to_display_text(line), f"at character {error.pos + 1}: {error.msg}")
+        comma = text.rstrip().endswith(",") and error.msg == "Extra data"
+        detail = "a comma ends the line: remove it, as each line is an object" if comma else error.msg
+        return Reject(row, "", "not_json", to_display_text(line), f"at character {error.pos + 1}: {detail}")
     except NestedTooDeeply as error:
         field = error.field if error.field in names else ""
         return Reject(row, field, "nested_too_deeply", to_display_text(line), str(error))

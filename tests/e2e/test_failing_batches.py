@@ -30,7 +30,7 @@ from tests.oracles.twin_rows import LogFile
 
 pytestmark = pytest.mark.e2e
 
-KNN = {"keywords": None, "bbox": None, "kind": "knn", "point": {"lon": 1.0, "lat": 1.0}, "k": 3, "window": "1h"}
+KNN = {"keywords": "*", "bbox": None, "kind": "knn", "point": {"lon": 1.0, "lat": 1.0}, "k": 3, "window": "1h"}
 TERMS = {"keywords": None, "kind": "frequent_terms", "k": 3, "window": "1h", "step": "1h"}
 MOST_DEATHS = 20
 FILES_OF_TRIES = (FAILING, SUSPECTS, TRIAL, TRYING)

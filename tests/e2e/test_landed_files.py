@@ -191,6 +191,20 @@ def test_a_source_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, lab
     assert label in home.run("run", landing, code=2)["error"]
 
 
+def test_numbers_are_seconds_if_the_command_says_so(tmp_path: Path) -> None:
+    landing, home = tmp_path / "landing", home_at(tmp_path / "home")
+    content = HEADER + "a,1772323200,1,2,tea\nb,1772323200.25,1,2,tea\n"
+    file = land(tmp_path, "objects.csv", content)
+    assert home.ingest("objects", [file])["rejects_by_reason"] == {"ambiguous_time": 2}
+    assert home.ingest("objects", [file], "--time-unit", "s")["accepted"] == 2
+    moments = table_of(home, "objects").to_pyarrow_table().column("ts").to_pylist()
+    assert [moment.timestamp() for moment in moments] == [1772323200, 1772323200.25]
+    land(landing, "objects/c.csv", content.replace("a,", "c,").replace("b,", "d,"))
+    land(landing, "requests/r.jsonl", ASKED.format("r", ', "created_at": 1772323200.25, "expires_at": "1772323201"'))
+    home.run("run", landing, "--time-unit", "s")
+    assert [pair[0] for pair in home.exported()] == ["b", "d"]
+
+
 def test_requests_without_a_time_count_at_each_path(tmp_path: Path) -> None:
     landing, home = tmp_path / "landing", home_at(tmp_path / "home")
     leave = '{"op": "delete", "subscription_id": "s"}\n'

@@ -142,7 +142,9 @@ def test_the_owner_of_a_command_stays_with_the_file(tmp_path: Path) -> None:
     assert home.crash("ingest.started", "ingest", "requests", first, "--owner", "ada").code == KILLED
     for staged in (home.path / "staging").iterdir():
         staged.unlink()
-    home.ingest("requests", [worlds.write_rows(tmp_path / "second.jsonl", [TEA | {"n": 2}])], "--owner", "bob")
+    home.ingest(
+        "requests", [worlds.write_rows(tmp_path / "second.jsonl", [TEA | {"payload": {"n": 2}}])], "--owner", "bob"
+    )
     bad = worlds.write_rows(tmp_path / "bad.jsonl", [TEA, TEA | {"keywords": "("}])
     (hold,) = home.ingest("requests", [bad], "--owner", "eve")["quarantined"]
     home.run("quarantine", "release", str(hold["hold_id"]))
@@ -162,7 +164,7 @@ def test_an_invalid_owner_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "landing" / "requests" / "a\tb"
     folder.mkdir(parents=True)
     worlds.write_rows(folder / "r.jsonl", [TEA])
-    worlds.write_rows(folder.parent / "good.jsonl", [TEA | {"n": 2}])
+    worlds.write_rows(folder.parent / "good.jsonl", [TEA | {"payload": {"n": 2}}])
     done = home.run("run", folder.parents[1])["ingest"]["requests"]
     assert done["accepted"] == 1 and "the owner 'a\\tb' has control characters" in done["quarantined"][0]["reasons"][0]
     assert table_of(home, "quarantine").to_pyarrow_table().num_rows == 1
@@ -189,12 +191,19 @@ def test_each_owner_has_quotas(tmp_path: Path) -> None:
     ended = {"op": "delete", "subscription_id": "a", "at": "2001-01-01T00:00:00Z"}
     for step in ("ingest.started", "ingest.requests_written", "ingest.rejects_written"):
         home.set(quota_subscriptions=2)
-        ingested(step, ended | {"n": step}, d, a | {"n": step}, {"op": "insert", "n": step}, step=step)
+        ingested(
+            step,
+            ended | {"payload": {"n": step}},
+            d,
+            a | {"payload": {"n": step}},
+            {"op": "insert", "payload": {"n": step}},
+            step=step,
+        )
     assert owned("ada") == ["a", "b", "c", "a", "d"], "neither is `a` inserted again, nor deleted twice"
     assert {row["reason"] for row in home.run("rejects")["rejects"] if row["raw"] == "e"} == {"over_quota"}
     assert ingested("3", e) == 0, "the quota is 0 now"
     home.set(quota_subscriptions=2)
     home.run("erase", "--subscription-id", "c", "--owner", "ada")
-    assert ingested("4", e | {"n": 4}, b) == 1
+    assert ingested("4", e | {"payload": {"n": 4}}, b) == 1
     assert owned("ada") == ["a", "b", "a", "d", "e"] and owned("bob") == ["a", "b"]
     home.run("check", "--all")

@@ -73,7 +73,7 @@ def _day(digits: str) -> date | None:
 
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        value = json.loads(line.decode("utf-8"))
+        value = json.loads(line.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
     except (ValueError, UnicodeDecodeError):
         return None
     return value if isinstance(value, dict) else None

@@ -151,6 +151,8 @@ class Stream:
         (b"nonsense", "not_json", "character 1"),
         (b'{"id": 1', "not_json", "character 9"),
         (b'{"id": 1} {"id": 2}', "not_json", "Extra data"),
+        (b'{"id": 1}, \r', "not_json", "character 10: a comma ends the line: remove it"),
+        (b'\xef\xbb\xbf\xef\xbb\xbf{"id": 1}', "not_json", "character 1"),
         (b"[" * 100_000, "nested_too_deeply", "more than 32 levels deep, at character 33"),
         (b'{"id": ' + b"9" * 5000 + b"}", "not_json", ""),
         (b"7", "not_an_object", "not an object"),
@@ -180,8 +182,8 @@ def test_values_that_are_no_texts_or_numbers(tmp_path: Path) -> None:
     assert chunk.table.column("id").to_pylist() == [None, "5", "5", "5.5", "x"]
 
 
-def test_bom_line_ends_and_compression(tmp_path: Path) -> None:
-    content = b'\xef\xbb\xbf{"id": 1}\r\n\r\n{"id": 2}\r\n{"id": 3}'
+def test_boms_line_ends_and_compression(tmp_path: Path) -> None:
+    content = b'\xef\xbb\xbf{"id": 1}\r\n\r\n{"id": 2}\r\n\xef\xbb\xbf{"id": 3}'
     for name, packed in (("x.json", content), ("x.ndjson.gz", gzip.compress(content))):
         (chunk,) = read_records(written(tmp_path, packed, name), None)
         assert (chunk.rows, [record["id"] for record in chunk.records]) == ([1, 3, 4], [1, 2, 3])
@@ -192,9 +194,12 @@ def test_bom_line_ends_and_compression(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ('[{"id": 1},\n {"id": 2}]', "one JSON document"),
-        ('[{"id": 1}]\n', "one JSON document"),
-        ('{\n  "id": 1\n}\n', "one JSON document"),
+        ('[{"id": 1},\n {"id": 2}]', "a list; .*jq -c '.\\[\\]'"),
+        ('[{"id": 1}]\n', "a list; .*jq -c '.\\[\\]'"),
+        ('[\n  {\n    "id": 1\n  }\n]\n', "a list; .*jq -c '.\\[\\]'"),
+        ('{\n  "id": 1\n}\n', "JSON over several lines; .*jq -c [.]$"),
+        ('{\n  "id": 1\n}\n{\n  "id": 2\n}\n', "JSON over several lines; .*jq -c [.]$"),
+        ('{"id": 1,\n "lon": 2}\n', "JSON over several lines; .*jq -c [.]$"),
         ("PAR1", "Parquet"),
         ("\0\1\2\n", "binary"),
         ('{"id": 1, "longitude": 2, "text": ""}\n' * 3, "no column lon; it has: id, longitude, text"),
@@ -202,9 +207,9 @@ def test_bom_line_ends_and_compression(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_are_refused(tmp_path: Path, content: str, reason: str) -> None:
-    with pytest.raises(InputFileError, match=reason) as caught:
+    with pytest.raises(InputFileError) as caught:
         list(read_chunks(written(tmp_path, content), None, SOURCES))
-    assert caught.value.hint
+    assert caught.value.hint and re.search(reason, str(caught.value), re.DOTALL)
 
 
 def test_a_field_that_is_missing_here_and_there_is_null(tmp_path: Path) -> None:
