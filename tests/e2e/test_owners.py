@@ -142,7 +142,9 @@ def test_the_owner_of_a_command_stays_with_the_file(tmp_path: Path) -> None:
     assert home.crash("ingest.started", "ingest", "requests", first, "--owner", "ada").code == KILLED
     for staged in (home.path / "staging").iterdir():
         staged.unlink()
-    home.ingest("requests", [worlds.write_rows(tmp_path / "second.jsonl", [TEA | {"n": 2}])], "--owner", "bob")
+    home.ingest(
+        "requests", [worlds.write_rows(tmp_path / "second.jsonl", [TEA | {"payload": {"n": 2}}])], "--owner", "bob"
+    )
     bad = worlds.write_rows(tmp_path / "bad.jsonl", [TEA, TEA | {"keywords": "("}])
     (hold,) = home.ingest("requests", [bad], "--owner", "eve")["quarantined"]
     home.run("quarantine", "release", str(hold["hold_id"]))
@@ -162,7 +164,7 @@ def test_an_invalid_owner_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "landing" / "requests" / "a\tb"
     folder.mkdir(parents=True)
     worlds.write_rows(folder / "r.jsonl", [TEA])
-    worlds.write_rows(folder.parent / "good.jsonl", [TEA | {"n": 2}])
+    worlds.write_rows(folder.parent / "good.jsonl", [TEA | {"payload": {"n": 2}}])
     done = home.run("run", folder.parents[1])["ingest"]["requests"]
     assert done["accepted"] == 1 and "the owner 'a\\tb' has control characters" in done["quarantined"][0]["reasons"][0]
     assert table_of(home, "quarantine").to_pyarrow_table().num_rows == 1
