@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.support.object_worlds import DAY_US, DAYS, VOCABULARY, SampledObjects, frequent_words, rare_words
 from pststream.base.utc_times import from_micros, iso, to_micros
 from pststream.pipeline.calibrate.measured_homes import START
+from pststream.workloads.generated_rows import GREATEST_DISTANCE_M
 from pststream.workloads.places import city_places
 from pststream.workloads.random_texts import make_vocabulary
 
@@ -121,7 +122,7 @@ def worst_cases(sampled: SampledObjects, count: int, seed: int) -> dict[str, lis
         "knn_rare_word": {"kind": "knn", "keywords": rare_words(1)[0], "k": 40},
         "topk_frequent_words": {
             "kind": "topk", "keywords": " ".join((first, second, third, *more)), "alpha": 0.5, "k": 20,
-            "window": {"objects": TOPK_OBJECTS},
+            "window": {"objects": TOPK_OBJECTS}, "distance_scale_m": GREATEST_DISTANCE_M,
         },
         "frequent_terms_largest_city": {"kind": "frequent_terms", "bbox": city_box, "k": 10, "window": "168h"},
         "frequent_terms_of_the_world": {"kind": "frequent_terms", "bbox": world, "k": 10, "window": "168h"},
@@ -152,4 +153,5 @@ def _question(kind: str, lon: float, lat: float, words: list[str], share: float,
     point = {"lon": lon, "lat": lat}
     if kind == "knn":
         return {"kind": kind, "point": point, "keywords": " AND ".join(words), "k": k, "window": window}
-    return {"kind": kind, "point": point, "keywords": " ".join(words), "k": k, "alpha": 0.5, "window": window}
+    score = {"alpha": 0.5, "distance_scale_m": GREATEST_DISTANCE_M}
+    return {"kind": kind, "point": point, "keywords": " ".join(words), "k": k, **score, "window": window}

@@ -70,8 +70,8 @@ def read_parquet_requests(
         names = file.schema_arrow.names
         hint = "these files have no option --column: rename the column in the file"
         check_columns(path, {**required, **{name: [name] for name in names}}, names, hint)
-        for name in names if known else ():
-            if known and name not in known:
+        for name in names:
+            if known is not None and name not in known:
                 reason = "column " + describe_unknown(name[:40], known, "such a file")
                 raise InputFileError(path, reason, "rename or drop the column in the file")
         for chunk in map(partial(_reject_long_rows, longest), _chunks(path, source, file, names, part)):

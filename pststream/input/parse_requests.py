@@ -83,9 +83,7 @@ def _parse_request(
         raise FieldError("op", "missing", record)
     if op not in ("insert", "delete"):
         raise FieldError("op", "unknown_operation", op)
-    kind = None
-    if op == "insert":
-        kind = _parse_kind(record)
+    kind = _parse_kind(record) if op == "insert" else None
     check_fields(record, kind, INSERT_FIELDS if kind else DELETE_FIELDS)
     if record.get("owner") not in (None, "") and parse_identifier_field(record, "owner") != owner:
         raise FieldError("owner", "not_yours", record["owner"], f"the requests of this file are of the owner {owner!r}")

@@ -1,5 +1,6 @@
 """Generate random objects and requests chunk by chunk, as Arrow tables with the columns of input files."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow.compute as pc
 
 from pststream.base.arrays import offsets_of
 from pststream.base.arrow_columns import lists
+from pststream.queries.shapes.contract import EARTH_RADIUS_M
 from pststream.workloads.draw_subscriptions import DrawnSubscriptions, SubscriptionStyle, draw_subscriptions
 from pststream.workloads.object_sample import ObjectSample
 from pststream.workloads.places import Places, scatter
@@ -197,6 +199,8 @@ STYLES = {
 MOST_K = 10
 TOPK_K = 20
 WINDOW_OBJECTS = 1_000_000
+GREATEST_DISTANCE_M = math.pi * EARTH_RADIUS_M
+"""Half the way around the Earth: Skype divides distances by the greatest one."""
 
 _POINT = pa.struct([("lon", pa.float64()), ("lat", pa.float64())])
 _SHARED = [("op", pa.string()), ("subscription_id", pa.string()), ("kind", pa.string())]
@@ -205,6 +209,7 @@ _FIELDS = {
     "knn": [("keywords", pa.string()), ("point", _POINT), ("k", pa.int64())],
     "topk": [
         *[("keywords", pa.string()), ("point", _POINT), ("k", pa.int64()), ("alpha", pa.float64())],
+        ("distance_scale_m", pa.float64()),
         ("window", pa.struct([("objects", pa.int64())])),
     ],
     "frequent_terms": [
@@ -219,7 +224,8 @@ def as_kind(requests: pa.Table, kind: str, rng: np.random.Generator) -> pa.Table
     """Return range requests (REQUEST_SCHEMA) as requests of a kind with memory (SCHEMAS); deletions stay.
 
     knn             1 to 5 words joined by OR, k from 1 to 10 (DkM-SKS section 5)
-    topk            1 to 5 words, k = 20, alpha uniform, a window of 1,000,000 objects (Skype section 8)
+    topk            1 to 5 words, k = 20, alpha uniform, a window of 1,000,000 objects (Skype section 8), and the
+                    greatest distance as the scale
     frequent_terms  k = 10, a window of 72 hours, a step of 1 hour (SSTD section 6.3)
 
     A point is the centre of the region, which is drawn around a point of an object.
@@ -237,6 +243,7 @@ def as_kind(requests: pa.Table, kind: str, rng: np.random.Generator) -> pa.Table
         "point": _centres(requests.column("bbox").combine_chunks()),
         "k": pa.array(k),
         "alpha": pa.array(np.round(rng.random(count), 6)),
+        "distance_scale_m": pa.array(np.full(count, GREATEST_DISTANCE_M)),
         "window": window,
         "step": pa.repeat(pa.scalar("1h"), count),
     }

@@ -21,7 +21,6 @@ from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.pipeline.calibrate.rows import clause_lists
 from pststream.pipeline.upkeep.maintain import maintain
-from pststream.queries.kinds.topk import DEFAULT_SCALE_M
 from pststream.settings import Settings
 from pststream.state.data_files import list_data_files
 from pststream.state.home import LOG_RETENTION, Home
@@ -30,7 +29,7 @@ from pststream.state.plans import current_version
 from pststream.state.tables import TABLES
 from pststream.tables.open_tables import open_table
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
-from pststream.workloads.generated_rows import MOST_K, STYLES, TOPK_K
+from pststream.workloads.generated_rows import GREATEST_DISTANCE_M, MOST_K, STYLES, TOPK_K
 from pststream.workloads.synthetic_arrays import synthetic_subscriptions
 
 SIZES = {"small": (5_000, 20), "full": (200_000, 500)}
@@ -127,7 +126,7 @@ def _add_standing(bench: BenchHome, count: int, delete: int = 0) -> None:
             columns |= {
                 "k": pa.repeat(TOPK_K, count),
                 "alpha": pa.array((number % 11) / 10),
-                "distance_scale_m": pa.repeat(DEFAULT_SCALE_M, count),
+                "distance_scale_m": pa.repeat(GREATEST_DISTANCE_M, count),
                 "window_objects": pa.repeat(WINDOW_OBJECTS, count),
             }
         else:

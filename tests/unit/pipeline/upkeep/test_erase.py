@@ -183,7 +183,10 @@ def test_an_erased_id_is_accepted_again(tmp_path: Path) -> None:
     assert home.exported() == []
     again = [{"object_id": name, "ts": worlds.moment(1), **POINT} for name in ("a", "b")]
     home.ingest("objects", [worlds.write_rows(tmp_path / "again.jsonl", again)])
-    home.ingest("requests", [worlds.write_rows(tmp_path / "asked2.jsonl", [{**ASK, "subscription_id": "s", "by": 2}])])
+    home.ingest(
+        "requests",
+        [worlds.write_rows(tmp_path / "asked2.jsonl", [{**ASK, "subscription_id": "s", "payload": {"by": 2}}])],
+    )
     home.match()
     assert [(o, s) for o, _, s in home.exported()] == [("a", "s"), ("b", "s")]
     assert home.rejects() == {("objects", "duplicate"): 1}
