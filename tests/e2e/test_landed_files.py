@@ -359,7 +359,7 @@ def test_deep_folders_and_files_with_holes_stop_no_run(deep: Path, tmp_path: Pat
 
 def test_no_link_leads_into_the_folder_of_another_sender(tmp_path: Path) -> None:
     landing, home = tmp_path / "landing", home_at(tmp_path / "home")
-    land(landing, "requests/ada/1.jsonl", ASKED.format("a", ', "secret": "token"'))
+    land(landing, "requests/ada/1.jsonl", ASKED.format("a", ', "payload": {"secret": "token"}'))
     (landing / "requests" / "eve").mkdir()
     (landing / "requests" / "eve" / "1.jsonl").symlink_to("../ada/1.jsonl")
     done = run(home, landing, "requests")
