@@ -123,6 +123,19 @@ def test_a_file_with_more_rejected_than_accepted_rows_is_explained(tmp_path: Pat
     assert {row["reason"] for row in ingested["mostly_rejected"][0]["examples"]} == {"late"}
 
 
+def test_keywords_that_may_mean_something_else_are_named_once_a_file(tmp_path: Path) -> None:
+    home, landing = home_at(tmp_path / "home"), tmp_path / "landing"
+    texts = ("tea", "coffee or tea", "C++", "milk and tea", "C#")
+    lines = "".join(ASKED.replace("tea", text, 1).format(f"s{n}", "") for n, text in enumerate(texts))
+    assert run(home, land(landing, "requests/r.jsonl", lines).parents[1], "requests")["remarks"] == [
+        {"path": str(landing / "requests/r.jsonl"), "row": row, "keywords": texts[row - 1], "remark": remark}
+        for row, remark in (
+            (2, "or in small letters is a word; operators are AND and OR"),
+            (3, "C++ is found as c: signs are no part of words"),
+        )
+    ]
+
+
 def test_rows_without_an_id_have_others_in_a_file_of_the_same_name(tmp_path: Path) -> None:
     home = home_at(tmp_path / "home")
     for day in (1, 2):

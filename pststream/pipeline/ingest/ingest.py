@@ -146,9 +146,10 @@ def ingest(
 
     Returns {"files", "files_skipped" (judged before), "repeated": [{"path", "read_as"}] (of these, files that were read
     at another path), "rows", "accepted", "rejected", "rejects_by_reason": {reason: n}, "mostly_rejected": what
-    `find_mostly_rejected` returns, "quarantined": [{"hold_id", "path", "reasons"}], "files_pending", "pending":
-    [{"path", "reason", "since"}] (of buckets), "passed_over": [paths that wait, or could not be opened], "data_docs":
-    [addresses of the pages on the files that suites have judged]}, which `pststream ingest --json` prints.
+    `find_mostly_rejected` returns, "remarks": [{"path", "row", "keywords", "remark"}] (on valid keywords, one of each
+    kind a file), "quarantined": [{"hold_id", "path", "reasons"}], "files_pending", "pending": [{"path", "reason",
+    "since"}] (of buckets), "passed_over": [paths that wait, or could not be opened], "data_docs": [addresses of the
+    pages on the files that suites have judged]}, which `pststream ingest --json` prints.
 
     With `quarantine_unreadable`, a file that is not in the format that its name or the options say is quarantined, and
     one that cannot be opened, or read just now, is left for the next ingest. Otherwise each raises InputFileError or
@@ -199,7 +200,10 @@ def ingest(
     summary = summary_of(
         intake.done, intake.quarantined, intake.skipped, pending, passed_over, intake.data_docs, repeated
     )
-    return summary | {"mostly_rejected": find_mostly_rejected(home, intake.done)}
+    for one in intake.remarks[:MAX_LISTED]:
+        progress(escape_controls(f"{one['path']}:{one['row']}: {one['keywords']}: {one['remark']}"))
+    explained = find_mostly_rejected(home, intake.done)
+    return summary | {"mostly_rejected": explained, "remarks": intake.remarks[:MAX_LISTED]}
 
 
 def find_mostly_rejected(home: Home, done: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -247,6 +251,7 @@ class _Intake:
     quarantined  rows of `quarantine`, of files that failed the landing gate
     postponed    paths of files that wait for the next ingest
     skipped      number of files that were judged before
+    remarks      [{"path", "row", "keywords", "remark"}] on keywords that may mean something else than was thought
     repeated     of these, files with another path than before: {"path", "read_as"}
     data_docs    addresses of the Data Docs that the suites have written
     again        whether files that were judged before are read, too
@@ -269,6 +274,7 @@ class _Intake:
     postponed: list[str] = field(default_factory=list)
     data_docs: list[str] = field(default_factory=list)
     repeated: list[dict[str, str]] = field(default_factory=list)
+    remarks: list[dict[str, Any]] = field(default_factory=list)
     skipped: int = 0
     apart: bool = False
     _crowded_out: list[OfferedFile] = field(default_factory=list)
@@ -387,6 +393,11 @@ class _Intake:
         self._postpone(changed, "it changed while it was read")
         files, staged = _without(self.home, [*holds, *changed, *self._hold_back(files, changed)], files, staged)
         if files:
+            self.remarks += [
+                {"path": file["path"], "row": row, "keywords": keywords, "remark": remark}
+                for file, one in zip(files, staged)
+                for row, keywords, remark in one.remarks.values()
+            ]
             options = round.options(ledger, goes_on or bool(self._crowded_out))
             self.done += append_files(self.home, self.settings, files, staged, ledger, self.progress, options)
 
@@ -538,6 +549,7 @@ def summary_of(
         "rejected": rejected,
         "rejects_by_reason": dict(sorted(reasons.items())),
         "mostly_rejected": [],
+        "remarks": [],
         "quarantined": [{name: hold[name] for name in ("hold_id", "path", "reasons")} for hold in quarantined],
         "files_pending": len(pending),
         "pending": list(pending[:MAX_LISTED]),

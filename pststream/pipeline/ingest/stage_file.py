@@ -47,6 +47,7 @@ from pststream.pipeline.ingest.staged_rows import NoRoom, StagedRows, StagedWrit
 from pststream.queries.kinds.contract import RequestLimits
 from pststream.queries.kinds.registry import postings_of, room_of
 from pststream.queries.shapes.contract import RegionLimits
+from pststream.queries.text.expression import MAYBE_REMARKABLE, find_remarks
 from pststream.state import fetched_files
 from pststream.state.home import Home
 from pststream.state.tables import IDS
@@ -100,6 +101,9 @@ QUOTAS = ("quota_subscriptions", "quota_room", "quota_postings")
 STORED_SETTINGS = ("max_polygon_vertices", MAX_ROOM, *QUOTAS, *REQUEST_BOUNDS, MAX_AHEAD)
 """Settings that bound the values of new rows; the ledger stores them with the options of a file."""
 
+MAX_REMARKABLE, MAX_SHOWN = 100, 200
+"""Requests of a batch that are looked at for remarks, and characters of their keywords that a remark shows."""
+
 FOLDER = "folder"
 """Key in the options of a file: the folder that it must not lead out of."""
 
@@ -126,6 +130,7 @@ class StagedFile:
     id_bytes  bytes of the ids of its rows
     faults    number of rejected rows by (field, reason)
     exists    whether the node that read the input file saw it at all
+    remarks   [row, keywords, remark] of the first request for each kind of remark (queries/text/expression.py)
     """
 
     file_seq: int
@@ -140,6 +145,7 @@ class StagedFile:
     undated: bool = False
     asked: tuple[int, ...] = (0, 0, 0)
     id_bytes: int = 0
+    remarks: Mapping[str, tuple[int, str, str]] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -158,6 +164,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
     asked = np.zeros(len(QUOTAS), np.int64)
     parts: tuple[StagedRows, ...] = ()
     refusal, undated, id_bytes = "", False, 0
+    remarks = dict[str, tuple[int, str, str]]()
     try:
         try:
             with open_input(file) as path:
@@ -177,6 +184,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
                         undated |= kind == names.REQUESTS and bool((times == to_micros(at)).any())
                         if kind == "requests":
                             asked += taken_by(rows.filter(accepted)).sum(axis=0)
+                            _find_remarks(rows.filter(accepted), remarks)
         except InputFileError as error:
             problem = (error.path, error.reason, error.hint)
         parts = writer.close()
@@ -203,7 +211,17 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
         undated,
         tuple(asked.tolist()),
         id_bytes,
+        remarks,
     )
+
+
+def _find_remarks(rows: pa.RecordBatch, remarks: dict[str, tuple[int, str, str]]) -> None:
+    """Add the first row, its keywords and the remark for each kind of remark on keywords that has none yet."""
+    rows = rows.filter(pc.match_substring_regex(rows.column("keywords"), MAYBE_REMARKABLE))
+    columns = rows.column("row"), rows.column("keywords")
+    for row, keywords in zip(*(one.slice(0, MAX_REMARKABLE).to_pylist() for one in columns)):
+        for kind, remark in find_remarks(keywords).items():
+            remarks.setdefault(kind, (row, keywords[:MAX_SHOWN], remark))
 
 
 def with_options(file: File, more: Mapping[str, Any]) -> File:
@@ -243,6 +261,7 @@ def join_parts(parts: Sequence[StagedFile]) -> StagedFile:
         any(one.undated for one in parts),
         tuple(map(sum, zip(*(one.asked for one in parts)))),
         sum(one.id_bytes for one in parts),
+        {kind: remark for one in reversed(parts) for kind, remark in one.remarks.items()},
     )
 
 

@@ -14,6 +14,7 @@ bounded by memory and not by Python's recursion limit.
 
 import re
 import sys
+import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
@@ -283,6 +284,28 @@ def _words(text: str, at: int) -> list[str]:
     if not words:
         raise ShapeError(f"{_shown(text)} has no letter and no digit", at, "a word")
     return words
+
+
+SMALL, SIGNS = "small operator", "lost sign"
+"""Kinds of remarks on an expression that is valid, but may mean something else than its author thinks."""
+
+MAYBE_REMARKABLE = r"(^|\s)(and|or|not)(\s|$)|[#@%&^\p{Sc}\p{Sm}]"
+"""A pattern (RE2) in each expression with a remark; \\p{Sc} and \\p{Sm} are signs of currency and of mathematics."""
+
+
+def find_remarks(expression: str) -> dict[str, str]:
+    """Return a sentence for each kind of remark on an expression: one is written in small letters like an operator, or
+    has a sign, such as those of C++ and $T, that no word has.
+    """
+    remarks = {}
+    tokens = _TOKEN.findall(expression)
+    for text in tokens:
+        if text in ("and", "or", "not") and len(tokens) > 1:
+            remarks[SMALL] = f"{text} in small letters is a word; operators are AND and OR"
+        elif any(sign in "#@%&^" or unicodedata.category(sign) in ("Sc", "Sm") for sign in text):
+            words = " ".join(tokenize(text)) if text not in SYMBOLS else ""
+            remarks[SIGNS] = f"{_shown(text)} is found as {_shown(words)}: signs are no part of words"
+    return remarks
 
 
 def _shown(text: str) -> str:

@@ -2,11 +2,20 @@
 
 import time
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pststream.queries.text.expression import ExpressionError, parse_keywords
+from pststream.queries.text.expression import (
+    MAYBE_REMARKABLE,
+    SIGNS,
+    SMALL,
+    ExpressionError,
+    find_remarks,
+    parse_keywords,
+)
 from tests.fuzz.cases import examples
 from tests.oracles import text as slow
 
@@ -113,6 +122,26 @@ def test_errors_give_position_and_expectation(expression: str, position: int, re
     assert reason in found.value.reason
     assert expected in found.value.expected
     assert f"character {position}" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "kinds"),
+    [
+        ("coffee and tea", [SMALL]),
+        ("tea OR not", [SMALL]),
+        ("not", []),
+        ("tea AND milk, or!", []),
+        ("C++", [SIGNS]),
+        ('"C#"', [SIGNS]),
+        ("$T or 50%", [SIGNS, SMALL]),
+        ("AT&T €5", [SIGNS]),
+        ("U.S. f-16 🔥 (tea OR milk)", []),
+    ],
+)
+def test_valid_keywords_that_may_mean_something_else_are_remarked_on(expression: str, kinds: list[str]) -> None:
+    assert sorted(find_remarks(expression)) == sorted(kinds)
+    is_found = pc.match_substring_regex(pa.array([expression]), MAYBE_REMARKABLE).to_pylist() == [True]
+    assert is_found or not kinds
 
 
 def joined(joint: str, part: str, count: int) -> str:
