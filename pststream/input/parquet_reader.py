@@ -72,7 +72,7 @@ def read_parquet_requests(
         check_columns(path, {**required, **{name: [name] for name in names}}, names, hint)
         for name in names:
             if known is not None and name not in known:
-                reason = "column " + describe_unknown(name[:40], known, "such a file")
+                reason = "column " + describe_unknown(name[:40], known, "requests" if "op" in known else "questions")
                 raise InputFileError(path, reason, "rename or drop the column in the file")
         for chunk in map(partial(_reject_long_rows, longest), _chunks(path, source, file, names, part)):
             yield RequestChunk(chunk.rows, ParquetFields(chunk.table), partial(_records, chunk), chunk.rejected)

@@ -144,7 +144,7 @@ def test_an_unknown_field_is_a_reject_that_says_what_was_meant(field: str, meant
 
 def test_an_unknown_column_of_parquet_is_one_fault_of_the_file(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist([HEAD | {"keyword": "tea", "bbox": [0, 0, 1, 1]}] * 5), tmp_path / "x.parquet")
-    with pytest.raises(InputFileError, match="column 'keyword' is no field of such a file; did you mean keywords?"):
+    with pytest.raises(InputFileError, match="column 'keyword' is no field of requests; did you mean keywords?"):
         list(read_requests(str(tmp_path / "x.parquet"), None, request_fields()))
 
 
