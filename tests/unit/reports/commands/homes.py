@@ -123,7 +123,7 @@ def _write_requests(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[st
         if row["op"] == "insert":
             base |= to_columns(read_region(row))
             base["clauses"] = [sorted({term_id(w) for w in clause}) for clause in parse_keywords(row["keywords"])]
-        requests.append({"owner": "", **row, "circle": None, **base} | _own_key(row))
+        requests.append({"owner": "", "room": 2, "postings": 2, **row, "circle": None, **base} | _own_key(row))
     ledger_tables.append(home, names.REQUESTS, requests)
 
 
