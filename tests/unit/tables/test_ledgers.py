@@ -17,7 +17,7 @@ from pststream.base.errors import HomeError
 from pststream.base.names import BATCHES, FILES
 from pststream.state import ledger_tables
 from pststream.state.home import FORMAT, digest_of_tables
-from pststream.state.tables import COUNTS, SECONDS, TABLES
+from pststream.state.tables import COUNTS, IDS, SECONDS, TABLES
 from pststream.tables.ledgers import (
     BatchRow,
     FileRow,
@@ -220,7 +220,7 @@ def test_a_home_that_cannot_be_used_is_refused(hand_home, mark, reason):
 
 
 PYTHON_TYPES = {
-    pa.int64(): int, pa.string(): str, TIME: dt.datetime,
+    pa.int64(): int, pa.string(): str, TIME: dt.datetime, IDS: list[int],
     SECONDS: list[tuple[str, float]], COUNTS: list[tuple[str, int]],
 }  # fmt: skip
 
