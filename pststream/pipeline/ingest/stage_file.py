@@ -47,7 +47,7 @@ from pststream.pipeline.ingest.staged_rows import NoRoom, StagedRows, StagedWrit
 from pststream.queries.kinds.contract import RequestLimits
 from pststream.queries.kinds.registry import postings_of, room_of
 from pststream.queries.shapes.contract import RegionLimits
-from pststream.queries.text.expression import MAYBE_REMARKABLE, find_remarks
+from pststream.queries.text.expression import MAYBE_REMARKABLE, REMARKS, find_remarks
 from pststream.state import fetched_files
 from pststream.state.home import Home
 from pststream.state.tables import IDS
@@ -102,7 +102,7 @@ STORED_SETTINGS = ("max_polygon_vertices", MAX_ROOM, *QUOTAS, *REQUEST_BOUNDS, M
 """Settings that bound the values of new rows; the ledger stores them with the options of a file."""
 
 MAX_REMARKABLE, MAX_SHOWN = 100, 200
-"""Requests of a batch that are looked at for remarks, and characters of their keywords that a remark shows."""
+"""Requests of a batch that are looked at for remarks, and characters of the keywords of each."""
 
 FOLDER = "folder"
 """Key in the options of a file: the folder that it must not lead out of."""
@@ -217,10 +217,11 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
 
 def _find_remarks(rows: pa.RecordBatch, remarks: dict[str, tuple[int, str, str]]) -> None:
     """Add the first row, its keywords and the remark for each kind of remark on keywords that has none yet."""
-    rows = rows.filter(pc.match_substring_regex(rows.column("keywords"), MAYBE_REMARKABLE))
-    columns = rows.column("row"), rows.column("keywords")
-    for row, keywords in zip(*(one.slice(0, MAX_REMARKABLE).to_pylist() for one in columns)):
-        for kind, remark in find_remarks(keywords).items():
+    if len(remarks) == len(REMARKS):
+        return
+    rows = rows.filter(pc.match_substring_regex(rows.column("keywords"), MAYBE_REMARKABLE)).slice(0, MAX_REMARKABLE)
+    for row, keywords in zip(rows.column("row").to_pylist(), rows.column("keywords").to_pylist()):
+        for kind, remark in find_remarks(keywords[:MAX_SHOWN]).items():
             remarks.setdefault(kind, (row, keywords[:MAX_SHOWN], remark))
 
 

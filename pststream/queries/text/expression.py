@@ -286,7 +286,7 @@ def _words(text: str, at: int) -> list[str]:
     return words
 
 
-SMALL, SIGNS = "small operator", "lost sign"
+REMARKS = SMALL, SIGNS = "small operator", "lost sign"
 """Kinds of remarks on an expression that is valid, but may mean something else than its author thinks."""
 
 MAYBE_REMARKABLE = r"(^|\s)(and|or|not)(\s|$)|[#@%&^\p{Sc}\p{Sm}]"
