@@ -181,6 +181,8 @@ def ingest(
         home, settings, kind, options, quarantine_unreadable, suites, progress, folders, landed, owner, again
     )
     with home.locked():
+        if not quarantine_unreadable:
+            intake.finished = frozenset(file["file_seq"] for file in Ledger(home).unfinished_ingest())
         finish_interrupted_ingest(home, settings, progress)
         stamps = read_stamps(opened)
         offered = hash_files(home, stamps, quarantine_unreadable, folders) if local else []
@@ -247,6 +249,7 @@ def stored_options(
 class _Intake:
     """Ingests the files of one kind, group after group, and collects what became of them; the home is locked.
 
+    finished     files (file_seq) of an interrupted ingest that this call has finished: it reads none of them again
     done         ledger rows of ingested files
     quarantined  rows of `quarantine`, of files that failed the landing gate
     postponed    paths of files that wait for the next ingest
@@ -269,6 +272,7 @@ class _Intake:
     landed: str | None
     owner: str
     again: bool
+    finished: frozenset[int] = frozenset()
     done: list[dict[str, Any]] = field(default_factory=list)
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     postponed: list[str] = field(default_factory=list)
@@ -287,7 +291,7 @@ class _Intake:
         if not addresses:
             return []
         hashes = fetched_files.read_hash_cache(self.home)
-        known = KnownFiles(self.home, self.kind, [sha256 for _, _, sha256 in hashes.values()])
+        known = KnownFiles(self.home, self.kind, [sha256 for _, _, sha256 in hashes.values()], self.finished)
         return [
             ObjectSource(
                 self.home,
@@ -476,7 +480,7 @@ class _Intake:
 
     def _select_new(self, offered: Sequence[OfferedFile]) -> tuple[list[OfferedFile], list[OfferedFile]]:
         """Return the files that are new, and those that have the content of one of them, which is to be read first."""
-        known = KnownFiles(self.home, self.kind, [one.sha256 for one in offered])
+        known = KnownFiles(self.home, self.kind, [one.sha256 for one in offered], self.finished)
         new: dict[tuple[str, ...], OfferedFile] = {}
         left = []
         for one in offered:

@@ -69,10 +69,13 @@ class _Judged(NamedTuple):
 
 
 class KnownFiles:
-    """The files of one kind with one of these hashes that were judged before."""
+    """The files of one kind with one of these hashes that were judged before.
 
-    def __init__(self, home: Home, kind: str, hashes: Collection[str]) -> None:
-        self._home, self._kind = home, kind
+    finished: files (file_seq) that are not read again even if nothing of them is left
+    """
+
+    def __init__(self, home: Home, kind: str, hashes: Collection[str], finished: frozenset[int] = frozenset()) -> None:
+        self._home, self._kind, self._finished = home, kind, finished
         self._of: defaultdict[str, list[_Judged]] = defaultdict(list)
         rows = read_known_files(home, hashes)
         done = {row["file_seq"] for row in rows if row["accepted"] is not None}
@@ -104,6 +107,8 @@ class KnownFiles:
 
     def _has_left_nothing(self, judged: _Judged) -> bool:
         """Whether no row of a file was accepted, all of its objects were withdrawn, or it was discarded."""
+        if judged.file_seq in self._finished:
+            return False
         if judged.file_seq is None or not judged.accepted:
             return judged.is_discarded or judged.accepted == 0
         withdrawn = withdrawn_objects(self._home)
