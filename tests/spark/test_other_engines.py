@@ -98,6 +98,7 @@ def written(folder: Path) -> list[dict[str, Any]]:
     return pq.read_table(folder, partitioning=None).to_pylist() if list(folder.glob("*.parquet")) else []
 
 
+@pytest.mark.timeout(1_800)
 def test_every_engine_reads_the_same_rows(home: Home, tmp_path: Path) -> None:
     import polars
 

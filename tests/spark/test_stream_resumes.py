@@ -43,7 +43,14 @@ def follow(spark: SparkSession, home: Home, name: str, folder: Path, **options: 
     out, checkpoint = folder / f"{name}-{time.time_ns()}", folder / f"{name}-checkpoint"
     stream = spark.readStream.format("delta").options(**options).load(home.table(name)).select(KEYS[name])
     query = stream.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    query.foreachBatch(lambda rows, _: rows.write.mode("append").parquet(str(out))).start().awaitTermination()
+    query = query.foreachBatch(lambda rows, _: rows.write.mode("append").parquet(str(out)))
+    for left in reversed(range(20)):
+        try:
+            query.start().awaitTermination()
+            break
+        except Exception as error:  # Spark gives the Python worker of a function ten seconds to start
+            if "failed to connect back" not in str(error) or not left:
+                raise
     return sorted(row[0] for row in spark.read.parquet(str(out)).collect())
 
 
