@@ -311,17 +311,17 @@ def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Sett
     known = {key.name: key for key in setting_keys()}
     sinks: tuple[SinkSettings, ...] = ()
     sources: tuple[SourceSettings, ...] = ()
-    for source, given in _read_sources(home, known, arguments):
+    for origin, given in _read_origins(home, known, arguments):
         for name, value in given.items():
             if name == "sinks":
                 sinks = read_sinks(value, os.environ)
                 continue
             if name == "sources":
-                sources = _read_tables_of_sources(value)
+                sources = _read_sources(value)
                 continue
             if name not in known:
-                raise SettingError(name, f"unknown key in {source}", "known keys: " + ", ".join(known))
-            values[name] = known[name].convert(value, name, f"{value!r} in {source} ")
+                raise SettingError(name, f"unknown key in {origin}", "known keys: " + ", ".join(known))
+            values[name] = known[name].convert(value, name, f"{value!r} in {origin} ")
     settings = Settings(**values, sinks=sinks, sources=sources)
     for name, key in known.items():
         key.check_value(getattr(settings, name), name)
@@ -333,7 +333,7 @@ def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Sett
     return settings
 
 
-def _read_tables_of_sources(tables: Any) -> tuple[SourceSettings, ...]:
+def _read_sources(tables: Any) -> tuple[SourceSettings, ...]:
     """Return the sources of a settings file in its order. Raises SettingError with the source and the key."""
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise SettingError("sources", "is not made of tables", "write [sources.<name>] and its keys below")
@@ -351,6 +351,7 @@ def _read_tables_of_sources(tables: Any) -> tuple[SourceSettings, ...]:
             raise SettingError(f"sources.{name}.files", "is missing", 'files = "crimes" or files = "*/crimes-*.csv"')
         columns = tuple((field, tuple(text.split("+"))) for field, text in table.get("columns", {}).items())
         given = {"columns": columns, "constants": tuple(table.get("constants", {}).items())}
+        given["files"] = table["files"].rstrip("/")
         sources.append(SourceSettings(name, **table | given))
     return tuple(sources)
 
@@ -410,19 +411,19 @@ def write_settings(home: str | os.PathLike[str], values: dict[str, float]) -> No
     files.write(FILE, ("\n".join(lines) + "\n").encode())
 
 
-def _read_sources(
+def _read_origins(
     home: Any, known: Mapping[str, SettingKey], arguments: dict[str, Any]
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return (source as errors name it, values by key) of each source, lowest precedence first."""
-    sources: list[tuple[str, dict[str, Any]]] = []
+    """Return (origin as errors name it, values by key) of each origin of settings, lowest precedence first."""
+    origins: list[tuple[str, dict[str, Any]]] = []
     with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
         text = b"" if home is None else files_at(normalize(home)).read(FILE)
         try:
-            sources.append((f"{home}/{FILE}", tomllib.loads(text.decode("utf-8"))))
+            origins.append((f"{home}/{FILE}", tomllib.loads(text.decode("utf-8"))))
         except (ValueError, RecursionError) as error:
             hint = "correct the file, or delete it and run init"
             raise SettingError(FILE, f"not readable as TOML: {error}", hint) from None
     variables = {name: f"PSTSTREAM_{name.upper()}" for name in known}
-    sources.append(("the environment", {k: os.environ[v] for k, v in variables.items() if v in os.environ}))
-    sources.append(("the arguments", {name: value for name, value in arguments.items() if value is not None}))
-    return sources
+    origins.append(("the environment", {k: os.environ[v] for k, v in variables.items() if v in os.environ}))
+    origins.append(("the arguments", {name: value for name, value in arguments.items() if value is not None}))
+    return origins

@@ -157,8 +157,6 @@ def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
             raise UsageError(f"{option} {text}: not FIELD=VALUE", hint)
         if field not in fields:
             raise UsageError(f"{option} {text}: field {field!r} is unknown", hint)
-        if (option, field) == ("--constant", "object_id"):
-            raise UsageError(f"{option} {text}: all rows would have the same id", "--column object_id=@row")
         if field in sources:
             hint = "give one source per field; text=a+b joins columns"
             raise UsageError(f"{option} {text}: {field} is given twice", hint)

@@ -126,6 +126,8 @@ class ObjectOptions:
         return name in self.constants and name not in self.columns
 
     def _check_constant(self, name: str, value: str) -> None:
+        if name == "object_id":
+            raise UsageError(f"constant object_id={value}: all rows would have the same id", "--column object_id=@row")
         if name in _RANGES:
             number = to_numbers(pa.array([value]))[0]
             if not abs(number) <= _RANGES[name]:

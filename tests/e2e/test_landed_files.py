@@ -130,7 +130,7 @@ def test_keywords_that_may_mean_something_else_are_named_once_a_file(tmp_path: P
     assert run(home, land(landing, "requests/r.jsonl", lines).parents[1], "requests")["remarks"] == [
         {"path": str(landing / "requests/r.jsonl"), "row": row, "keywords": texts[row - 1], "remark": remark}
         for row, remark in (
-            (2, "or in small letters is a word; operators are AND and OR"),
+            (2, "or in small letters is a word, and no operator"),
             (3, "C++ is found as c: signs are no part of words"),
         )
     ]
@@ -147,7 +147,7 @@ def test_rows_without_an_id_have_others_in_a_file_of_the_same_name(tmp_path: Pat
 
 SOURCES = """
 [sources.crimes]
-files = "crimes"
+files = "crimes/"
 columns = { object_id = "@row", ts = "time", text = "offense+location", lon = "x", lat = "y" }
 timezone = "America/Chicago"
 
@@ -192,6 +192,7 @@ def test_landed_files_are_read_as_their_source_says(tmp_path: Path) -> None:
         ("[sources.a]\nfiles = 'x'\ncolumn = 'y'", "sources.a.column"),
         ("[sources.a]\nfiles = 'x'\ncolumns = 'y'", "sources.a.columns"),
         ("[sources.a]\nfiles = 'x'\ncolumns = { colour = 'y' }", "sources.a"),
+        ("[sources.a]\nfiles = 'x'\nconstants = { object_id = 'y' }", "sources.a"),
         ("[sources.a]\nfiles = 'x'\ntimezone = 'Mars/Olympus'", "sources.a"),
         ("[sources.a]\nfiles = 'x'\ntime_unit = 'h'", "sources.a"),
         ("sources = 3", "sources"),

@@ -177,13 +177,11 @@ def ingest(
     opened = select_readable(listed, progress, folders) if quarantine_unreadable else listed
     folders = {str(Path(path).absolute()): str(Path(one).absolute()) for path, one in folders.items()}
     landed = str(Path(folder).absolute()) if folder and not is_fetched(folder) else folder
-    intake = _Intake(
-        home, settings, kind, options, quarantine_unreadable, suites, progress, folders, landed, owner, again
-    )
+    intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress, folders, landed, owner)
     with home.locked():
-        if not quarantine_unreadable:
-            intake.finished = frozenset(file["file_seq"] for file in Ledger(home).unfinished_ingest())
-        finish_interrupted_ingest(home, settings, progress)
+        ledger = Ledger(home)
+        intake.rereading = again, frozenset(file["file_seq"] for file in ledger.unfinished_ingest())
+        finish_interrupted_ingest(home, settings, progress, ledger)
         stamps = read_stamps(opened)
         offered = hash_files(home, stamps, quarantine_unreadable, folders) if local else []
         sources = intake.open_sources(addresses)
@@ -249,7 +247,7 @@ def stored_options(
 class _Intake:
     """Ingests the files of one kind, group after group, and collects what became of them; the home is locked.
 
-    finished     files (file_seq) of an interrupted ingest that this call has finished: it reads none of them again
+    rereading    whether files that were judged before are read, but for those (file_seq) that this call has finished
     done         ledger rows of ingested files
     quarantined  rows of `quarantine`, of files that failed the landing gate
     postponed    paths of files that wait for the next ingest
@@ -257,7 +255,6 @@ class _Intake:
     remarks      [{"path", "row", "keywords", "remark"}] on keywords that may mean something else than was thought
     repeated     of these, files with another path than before: {"path", "read_as"}
     data_docs    addresses of the Data Docs that the suites have written
-    again        whether files that were judged before are read, too
     apart        whether the files that follow are read one by one in a separate process
     """
 
@@ -271,8 +268,7 @@ class _Intake:
     folders: Mapping[str, str]
     landed: str | None
     owner: str
-    again: bool
-    finished: frozenset[int] = frozenset()
+    rereading: tuple[bool, frozenset[int]] = (False, frozenset())
     done: list[dict[str, Any]] = field(default_factory=list)
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     postponed: list[str] = field(default_factory=list)
@@ -291,13 +287,13 @@ class _Intake:
         if not addresses:
             return []
         hashes = fetched_files.read_hash_cache(self.home)
-        known = KnownFiles(self.home, self.kind, [sha256 for _, _, sha256 in hashes.values()], self.finished)
+        known = KnownFiles(self.home, self.kind, [sha256 for _, _, sha256 in hashes.values()], *self.rereading)
         return [
             ObjectSource(
                 self.home,
                 address,
                 self.options.format,
-                lambda path, sha256: self._find_known(known, path, sha256),
+                lambda path, sha256: known.find(path, sha256, self._options_of(path)),
                 hashes,
                 tolerant=self.quarantine_unreadable,
                 max_bytes=self.settings.max_fetch_bytes,
@@ -475,16 +471,13 @@ class _Intake:
             self._options[key] = stored_options(options, self.settings, landed, owner, self.folders.get(path))
         return self._options[key]
 
-    def _find_known(self, known: KnownFiles, path: str, sha256: str) -> str | None:
-        return None if self.again else known.find(path, sha256, self._options_of(path))
-
     def _select_new(self, offered: Sequence[OfferedFile]) -> tuple[list[OfferedFile], list[OfferedFile]]:
         """Return the files that are new, and those that have the content of one of them, which is to be read first."""
-        known = KnownFiles(self.home, self.kind, [one.sha256 for one in offered], self.finished)
+        known = KnownFiles(self.home, self.kind, [one.sha256 for one in offered], *self.rereading)
         new: dict[tuple[str, ...], OfferedFile] = {}
         left = []
         for one in offered:
-            before = self._find_known(known, one.path, one.sha256)
+            before = known.find(one.path, one.sha256, self._options_of(one.path))
             key = (one.sha256, *((one.path,) if known.are_undated(one.sha256) else ()))
             if before is not None:
                 self.skipped += 1

@@ -232,12 +232,16 @@ def _stage_withdrawal(home: Home, file: File) -> StagedFile:
         writer.discard()
 
 
-def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress) -> Ledger:
+def finish_interrupted_ingest(
+    home: Home, settings: Settings, progress: Progress, ledger: Ledger | None = None
+) -> Ledger:
     """Finish the ingest that the ledger says was interrupted, if there is one; return the ledger after it.
+
+    ledger: if it was read already
 
     The home is locked. Raises HomeError if a file that must be read again has changed.
     """
-    ledger = Ledger(home)
+    ledger = ledger or Ledger(home)
     files = [dict(file) for file in ledger.unfinished_ingest()]
     if not files:
         return ledger

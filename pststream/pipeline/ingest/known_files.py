@@ -10,7 +10,7 @@ the log; a file that lands is not, so that a changed setting reads nothing again
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,11 +71,19 @@ class _Judged(NamedTuple):
 class KnownFiles:
     """The files of one kind with one of these hashes that were judged before.
 
-    finished: files (file_seq) that are not read again even if nothing of them is left
+    again     whether files that somebody names are read in any case
+    finished  files (file_seq) that are not read again, as the same call has finished them
     """
 
-    def __init__(self, home: Home, kind: str, hashes: Collection[str], finished: frozenset[int] = frozenset()) -> None:
-        self._home, self._kind, self._finished = home, kind, finished
+    def __init__(
+        self,
+        home: Home,
+        kind: str,
+        hashes: Collection[str],
+        again: bool = False,
+        finished: Collection[int] = (),
+    ) -> None:
+        self._home, self._kind, self._again, self._finished = home, kind, again, finished
         self._of: defaultdict[str, list[_Judged]] = defaultdict(list)
         rows = read_known_files(home, hashes)
         done = {row["file_seq"] for row in rows if row["accepted"] is not None}
@@ -100,23 +108,29 @@ class KnownFiles:
                 and (both_landed or new.other == old.other)
                 and (not old.undated or old_path == path)
                 and _format(path, new.format) == _format(old_path, old.format)
-                and (new.landed or not self._has_left_nothing(judged))
+                and (new.landed or not self._is_read_again(judged))
             ):
                 return old_path
         return None
 
+    def _is_read_again(self, judged: _Judged) -> bool:
+        return judged.file_seq not in self._finished and (self._again or self._has_left_nothing(judged))
+
     def _has_left_nothing(self, judged: _Judged) -> bool:
         """Whether no row of a file was accepted, all of its objects were withdrawn, or it was discarded."""
-        if judged.file_seq in self._finished:
-            return False
         if judged.file_seq is None or not judged.accepted:
             return judged.is_discarded or judged.accepted == 0
-        withdrawn = withdrawn_objects(self._home)
-        if self._kind == names.REQUESTS or not withdrawn:
+        if self._kind == names.REQUESTS:
             return False
         ends = log_key(judged.file_seq, 0), log_key(judged.file_seq + 1, 0)
-        first, stop = np.searchsorted(withdrawn.keys, ends)
+        first, stop = np.searchsorted(self._withdrawn, ends)
         return bool(stop - first == judged.accepted)
+
+    @cached_property
+    def _withdrawn(self) -> np.ndarray:
+        """The keys of the objects that were withdrawn, ascending: int64[n]."""
+        withdrawn = withdrawn_objects(self._home)
+        return withdrawn.keys if withdrawn else np.empty(0, np.int64)
 
     def are_undated(self, sha256: str) -> bool:
         """Whether the content has requests without a time, as far as it was judged."""

@@ -182,18 +182,21 @@ _QUOTES = {'"': '"', "“": "“”", "”": "“”", "„": "“”", "‟": "
 _QUOTED = "|".join(f"{opens}[^{closes}]*[{closes}]?" for opens, closes in _QUOTES.items())
 _TOKEN = re.compile(rf"[()（）]|{_QUOTED}|[^\s()（）{''.join(_QUOTES)}]+")
 _PARENTHESES = {"（": "(", "）": ")"}
+_OPENING = frozenset({"(", "（", *_QUOTES})
 
 _FOREIGN_OPERATORS = (
     (re.compile(r"NOT"), "NOT is not possible"),
-    (re.compile(r"[-!‐‑‒–—−]+\w.*"), "a leading sign does not exclude words"),
-    (re.compile(r"\++[^\W\d].*"), "a leading + has no meaning, all words joined by AND are required"),
+    (re.compile(r"[-!‐‑‒–—−]+(\w.*|\()"), "a leading sign does not exclude words"),
+    (re.compile(r"\++([^\W\d].*|\()"), "a leading + has no meaning, all words joined by AND are required"),
     (re.compile(r".*\w\*.*|\*\w.*"), "* does not stand for letters, words are found as a whole"),
-    (re.compile(r".*[^~]~\d*(\.\d+)?"), "~ does not find similar words"),
-    (re.compile(r".*\w\^\d+(\.\d+)?"), "^ gives no word more weight"),
+    (re.compile(r".*[^~]~|.*~\d+(\.\d+)?"), "~ does not find similar words"),
+    (re.compile(r".*\^\d+(\.\d+)?"), "^ gives no word more weight"),
     (re.compile(r".*(\|\||&&|\w\|\w).*"), "operators are written AND and OR"),
-    (re.compile(r"[^\W\d]+:[^\W\d].*"), "words are not searched in a named field"),
+    (re.compile(r"[^\W\d]+:([^\W\d].*|\()"), "words are not searched in a named field"),
 )
-"""Tokens that other languages of expressions read as an operator, and what they do not mean here."""
+"""Tokens, with a quote or parenthesis that follows as `(`, that other languages of expressions read as an operator, and
+what they do not mean here.
+"""
 
 
 class ExpressionError(UsageError):
@@ -253,11 +256,12 @@ def _read(expression: str, max_words: int) -> tuple[Shape, list[str]]:
     numbers: dict[str, int] = {}
     shape: list[str | tuple[int, ...]] = []
     count = 0
-    for at, text in enumerate(_TOKEN.findall(expression)):
+    for at, match in enumerate(_TOKEN.finditer(expression)):
+        text = match[0]
         if (symbol := _PARENTHESES.get(text, text)) in SYMBOLS:
             shape.append(symbol)
             continue
-        words = _words(text, at)
+        words = _words(text, at, "(" if expression[match.end() : match.end() + 1] in _OPENING else "")
         count += len(words)
         if count > max_words:
             raise ShapeError(f"it has more than {max_words} words", at, "a shorter expression")
@@ -273,12 +277,15 @@ def _check_levels(shape: Shape, max_levels: int) -> None:
             raise ShapeError(f"more than {max_levels} parentheses are open", at, "a simpler expression")
 
 
-def _words(text: str, at: int) -> list[str]:
+def _words(text: str, at: int, follower: str) -> list[str]:
     closes = _QUOTES.get(text[0])
     if closes and (len(text) == 1 or text[-1] not in closes):
         raise ShapeError("the quote that opens here is never closed", at, f"a closing {closes[-1]}")
-    foreign = next((advice for form, advice in _FOREIGN_OPERATORS if form.fullmatch(text)), None)
-    if foreign and not closes:
+    foreign = None
+    if not closes:
+        forms = (text, text + follower)
+        foreign = next((advice for form, advice in _FOREIGN_OPERATORS if any(map(form.fullmatch, forms))), None)
+    if foreign:
         raise ShapeError(f"{_shown(text)}: {foreign}", at, "a word; in quotes these signs mean nothing")
     words = tokenize(text)
     if not words:
@@ -301,10 +308,11 @@ def find_remarks(expression: str) -> dict[str, str]:
     tokens = _TOKEN.findall(expression)
     for text in tokens:
         if text in ("and", "or", "not") and len(tokens) > 1:
-            remarks[SMALL] = f"{text} in small letters is a word; operators are AND and OR"
+            remarks[SMALL] = f"{text} in small letters is a word, and no operator"
         elif any(sign in "#@%&^" or unicodedata.category(sign) in ("Sc", "Sm") for sign in text):
-            words = " ".join(tokenize(text)) if text not in SYMBOLS else ""
-            remarks[SIGNS] = f"{_shown(text)} is found as {_shown(words)}: signs are no part of words"
+            remarks[SIGNS] = (
+                f"{_shown(text)} is found as {_shown(' '.join(tokenize(text)))}: signs are no part of words"
+            )
     return remarks
 
 
