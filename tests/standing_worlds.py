@@ -21,6 +21,7 @@ from tests.oracles.questions import float32
 from tests.oracles.scored_subscriptions import Message, Scored, score
 from tests.oracles.standing_answers import StandingObject, StandingSubscription, answer, stream_time_of
 from tests.oracles.standing_log import AnswerRow, ExpectedRows
+from tests.oracles.twin_expressions import holds, parse, parts_of
 from tests.oracles.twin_regions import distance_m
 from tests.oracles.twin_rows import time_us
 from tests.worlds import WrittenWorld
@@ -285,8 +286,7 @@ class StandingTwin:
 
     def _distance(self, key: int, object_key: int) -> float | None:
         request, thing = self.insertions[key], self.objects[object_key]
-        asked = request["clauses"] if request["keywords"] else ()
-        if any(not set(clause) & set(thing["terms"]) for clause in asked):
+        if request["keywords"] and not holds(parse(request["keywords"]), parts_of(thing["text"])):
             return None
         return float(np.float32(distance_m(request["lon"], request["lat"], thing["lon"], thing["lat"])))
 

@@ -38,6 +38,8 @@ REASONS: dict[str, str] = {
     "field_of_another_kind": "the field belongs to another kind of query",
     "unknown_field": "there is no such field",
     "unreadable_expression": "the keyword expression cannot be read",
+    "no_required_word": "an object without any of its words satisfies the keyword expression",
+    "never_satisfied": "no object satisfies the keyword expression",
     "unreadable_region": "the region cannot be read",
     "unreadable_point": "the point cannot be read",
     "unreadable_window": "the duration is not a whole number and s, m, h or d, such as 72h",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pststream.base import names
-from pststream.base.arrow_columns import TIME, Column
+from pststream.base.arrow_columns import BREAKS, TIME, Column
 from pststream.queries.kinds.registry import request_columns
 from pststream.queries.shapes.registry import PIECE_COLUMNS
 
@@ -81,6 +81,12 @@ _TABLES = (
             Column("lon", FLOAT, "degrees, WGS84"),
             Column("lat", FLOAT, "degrees, WGS84"),
             Column("text", TEXT, "as published; empty if none"),
+            Column(
+                "text_breaks",
+                BREAKS,
+                "bytes of `text` before each further column that was joined into it: no phrase goes on there",
+                True,
+            ),
             Column("terms", IDS, "distinct term ids, ascending"),
             Column("ingest_id", INT, "the ingest that wrote the row"),
         ),
@@ -248,6 +254,8 @@ _TABLES = (
             Column("subscription_key", INT, "see requests"),
             *PIECE_COLUMNS,
             Column("clauses", pa.list_(IDS), "conjunctive normal form; the first clause is the posted one", True),
+            Column("verified", pa.list_(IDS), "see requests; tested at the objects that satisfy `clauses`", True),
+            Column("phrases", pa.list_(IDS), "see requests", True),
             Column("created_at", INT, "start of validity, microseconds", True),
             Column("end_at", INT, "end of validity (exclusive), microseconds; 2^63-1 is never"),
             Column("batch_id", INT, "the batch that wrote it; 0: not known"),

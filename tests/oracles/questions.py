@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.oracles.polygon import covers_geometry
-from tests.oracles.twin_expressions import holds, parse, words_of
+from tests.oracles.twin_expressions import Parts, holds, parse, parts_of, words_of
 from tests.oracles.twin_regions import distance_m, in_box
 from tests.oracles.twin_rows import time_us
 
@@ -30,11 +30,12 @@ class LoggedObject:
     lon: float
     lat: float
     words: frozenset[str]
+    parts: Parts
 
 
 def logged(key: int, object_id: str, ts: int, lon: float, lat: float, text: str) -> LoggedObject:
     """Make an object of its text."""
-    return LoggedObject(key, object_id, ts, lon, lat, frozenset(words_of(text)))
+    return LoggedObject(key, object_id, ts, lon, lat, frozenset(words_of(text)), parts_of(text))
 
 
 Statistics = tuple[int, dict[str, int]]
@@ -76,7 +77,7 @@ def _in_window(objects: list[LoggedObject], question: dict[str, Any]) -> list[Lo
 
 def _satisfies(one: LoggedObject, question: dict[str, Any]) -> bool:
     keywords = question.get("keywords")
-    return keywords in (None, "", "*") or holds(parse(keywords), one.words)
+    return keywords in (None, "", "*") or holds(parse(keywords), one.parts)
 
 
 def in_region(one: LoggedObject, question: dict[str, Any]) -> bool:

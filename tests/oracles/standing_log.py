@@ -76,7 +76,7 @@ def _rows_of_life(
         if life.kind == "topk":
             value = _score(life, thing, weights)
             return None if value is None else -value
-        if life.tree is not None and not holds(life.tree, thing.words):
+        if life.tree is not None and not holds(life.tree, thing.parts):
             return None
         return float(np.float32(distance_m(*_point(life), thing.lon, thing.lat)))
 
@@ -111,8 +111,8 @@ def _point(life: Incarnation) -> tuple[float, float]:
 def _words(tree: Tree) -> Iterator[str]:
     """Yield the words of a list of words."""
     kind, inside = tree
-    if kind == "word":
-        yield inside
+    if kind == "words":
+        yield from inside
     else:
         for part in inside:
             yield from _words(part)

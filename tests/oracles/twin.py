@@ -36,9 +36,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.oracles.polygon import covers_geometry
-from tests.oracles.twin_expressions import Tree, holds, parse, words_of
+from tests.oracles.twin_expressions import Parts, Tree, holds, parse, words_of
 from tests.oracles.twin_regions import bounds_of, distance_m, in_box, read_box, read_circle, read_geometry
-from tests.oracles.twin_rows import BadRow, LogFile, field_of, identifier, number, rows_of, time_us
+from tests.oracles.twin_rows import BadRow, LogFile, field_of, identifier, number, parts_of_text, rows_of, time_us
 
 DAY_SECONDS = 86_400
 MAX_TEXT_BYTES = 1_048_576
@@ -68,6 +68,7 @@ class PublishedObject:
     lon: float
     lat: float
     words: frozenset[str]
+    parts: Parts = ()
 
 
 @dataclass
@@ -211,6 +212,7 @@ def read_object(file: LogFile, row: dict[str, Any] | None, n: int, split: Split 
         number(field_of(file, row, n, "lon"), -180, 180),
         number(field_of(file, row, n, "lat"), -90, 90),
         frozenset(split(text or "")),
+        tuple(tuple(split(part)) for part in parts_of_text(file, row) or [text or ""]),
     )
 
 
@@ -311,7 +313,7 @@ def matches(thing: PublishedObject, subscription: Incarnation) -> bool:
     """Whether an object matches a subscription (docs/architecture.md)."""
     if thing.ts < subscription.created_at or (subscription.end is not None and thing.ts >= subscription.end):
         return False
-    return (subscription.tree is None or holds(subscription.tree, thing.words)) and in_region(thing, subscription)
+    return (subscription.tree is None or holds(subscription.tree, thing.parts)) and in_region(thing, subscription)
 
 
 def in_region(thing: PublishedObject, subscription: Incarnation) -> bool:

@@ -23,6 +23,7 @@ from pststream.queries.shapes.registry import SIDES, request_schema
 from pststream.search.best_objects import BestObjects, PointQuestions, find_nearest_objects, find_scored_objects
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import Clauses
+from pststream.search.verified_questions import VerifiedQuestions
 
 
 class RankedQuestions(NamedTuple):
@@ -33,6 +34,7 @@ class RankedQuestions(NamedTuple):
     clauses                   of each; none: every object
     after    int64[q,2]       ts and key; objects with greater (ts, key) count
     up_to    int64[q,2]       ts and key; objects up to this ts and up to this key count
+    verified                  verified clauses of each; None: none has any
     """
 
     numbers: np.ndarray
@@ -40,6 +42,7 @@ class RankedQuestions(NamedTuple):
     clauses: Clauses
     after: np.ndarray
     up_to: np.ndarray
+    verified: VerifiedQuestions | None
 
 
 @dataclass(frozen=True)
@@ -105,12 +108,16 @@ def _distances(numbers: np.ndarray, lon: np.ndarray, lat: np.ndarray) -> np.ndar
 
 
 def _find_nearest(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:
-    return find_nearest_objects(snapshot, PointQuestions(points_of(asked.numbers), *asked[1:]))
+    return find_nearest_objects(snapshot, _point_questions(asked))
 
 
 def _find_scored(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:
     scales = np.ascontiguousarray(asked.numbers[:, 2:4])
-    return find_scored_objects(snapshot, PointQuestions(points_of(asked.numbers), *asked[1:], scales))
+    return find_scored_objects(snapshot, _point_questions(asked)._replace(scales=scales))
+
+
+def _point_questions(asked: RankedQuestions) -> PointQuestions:
+    return PointQuestions(points_of(asked.numbers), *asked[1:5], verified=asked.verified)
 
 
 RANKED_KINDS = {

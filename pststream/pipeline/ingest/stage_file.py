@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.base.arrow_columns import TIME, micros
+from pststream.base.arrow_columns import BREAKS, TIME, micros
 from pststream.base.errors import NO_ROOM, InputFileError, PassingError, PstError, passing_number
 from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.base.utc_times import to_micros
@@ -78,7 +78,7 @@ SCHEMAS = {
     "objects": pa.schema(
         [
             ("row", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("lon", pa.float64()),
-            ("lat", pa.float64()), ("text", pa.string()), ("terms", IDS), *_REJECT,
+            ("lat", pa.float64()), ("text", pa.string()), ("text_breaks", BREAKS), ("terms", IDS), *_REJECT,
         ]
     ),
     "requests": pa.schema([*REQUESTS, ("room", pa.int64()), ("postings", pa.int64()), *_REJECT]),

@@ -44,8 +44,9 @@ from pststream.queries.kinds.fields import (
 from pststream.queries.kinds.keywords import (
     KEYWORD_COLUMNS,
     parse_keyword_column,
-    parse_keywords_or_every,
+    parse_keyword_field,
     satisfy_keywords,
+    stored_clauses,
 )
 from pststream.queries.raw_fields import ParsedColumns, RawFields
 from pststream.queries.shapes.contract import Region, RegionError, RegionLimits, haversine_of_arrays
@@ -93,9 +94,8 @@ def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str,
     k = parse_k_field(record, limits.max_k)
     has_window = record.get("window") not in (None, "")
     window = parse_required_window(record, counts_objects=True) if has_window else EVERYTHING
-    keywords, clauses = parse_keywords_or_every(record, limits)
     return {
-        "keywords": keywords, "clauses": clauses, "lon": lon, "lat": lat, "k": k,
+        **parse_keyword_field(record, limits)._asdict(), "lon": lon, "lat": lat, "k": k,
         "window_us": window.micros, "window_objects": window.objects,
     }  # fmt: skip
 
@@ -124,7 +124,7 @@ KNN = kind_with_answers(
     COLUMNS,
     fields=FIELDS,
     parse_request=parse_request,
-    read_query=lambda row: AnswerQuery(describe(row), tuple(map(tuple, row["clauses"]))),
+    read_query=lambda row: AnswerQuery(describe(row), *stored_clauses(row)),
     parse_columns=parse_columns,
     answers=NEAREST,
 )
@@ -135,9 +135,12 @@ KNN = kind_with_answers(
 
 def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:
     """Parse the fields of a question; raises FieldError."""
+    words = parse_keywords_of_question(record, limits.request)
     return ParsedQuestion(
         point=parse_point_field(record),
-        clauses=parse_keywords_of_question(record, limits.request),
+        clauses=words.clauses,
+        verified=words.verified,
+        phrases=words.phrases,
         k=parse_k_field(record, limits.max_k),
         window=parse_window_field(record, counts_objects=True),
     )

@@ -37,11 +37,18 @@ _COMMON_COLUMNS = ("request_key", "op", *ID_COLUMNS, "subscription_key", "kind",
 
 def read_objects(reader: TableReader, object_id: str) -> list[StoredObject]:
     """Read the accepted objects of an id, the latest first: several if their times differ by more than the lateness."""
-    columns = ("object_key", "object_id", "ts", "lon", "lat", "text", "terms")
+    columns = ("object_key", "object_id", "ts", "lon", "lat", "text", "text_breaks", "terms")
     rows = _rows_of_id(reader, names.OBJECTS, columns, pds.field("object_id") == object_id, MAX_PER_ID)
     objects = [
         StoredObject(
-            r["object_key"], r["object_id"], r["ts"], r["lon"], r["lat"], r["text"] or "", tuple(r["terms"] or ())
+            r["object_key"],
+            r["object_id"],
+            r["ts"],
+            r["lon"],
+            r["lat"],
+            r["text"] or "",
+            tuple(r["terms"] or ()),
+            tuple(r["text_breaks"] or ()),
         )
         for r in rows
     ]

@@ -98,6 +98,8 @@ def test_an_insertion() -> None:
         "expires_at": None,
         "keywords": "coffee AND (free OR cheap)",
         "clauses": [[term_id("coffee")], sorted([term_id("free"), term_id("cheap")])],
+        "verified": None,
+        "phrases": None,
         "west": [1.0],
         "south": [2.0],
         "east": [3.0],

@@ -109,8 +109,8 @@ def test_rejected(record: dict[str, Any], field: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("keywords", "detail"),
     [
-        ("coffee OR cake", "keywords of topk are words alone, without AND, OR and parentheses"),
-        ("(coffee)", "keywords of topk are words alone, without AND, OR and parentheses"),
+        ("coffee OR cake", "keywords of topk are words alone, without AND, OR, NOT, * and parentheses"),
+        ("(coffee)", "keywords of topk are words alone, without AND, OR, NOT, * and parentheses"),
         (" ".join(f"w{number}" for number in range(65)), "keywords of topk are at most 64 different words"),
         ("!", "at character 1: ! has no letter and no digit; expected a word"),
     ],

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pststream.base.arrow_columns import BREAKS
 from pststream.base.utc_times import from_micros, iso, to_micros
 from pststream.queries.kinds.contract import QuestionLimits
 from pststream.queries.text.tokenizer import term_id, terms_of
@@ -115,7 +117,8 @@ def object_table(rows: Sequence[Row]) -> pa.Table:
     """Return rows as the table `objects` stores them."""
     keys, ids, times, lons, lats, texts = map(list, zip(*rows)) if rows else ([],) * 6
     terms = terms_of(pa.array(texts, pa.string()))
-    columns = [keys, ids, pa.array(times, pa.int64()), lons, lats, texts, terms, [1] * len(keys)]
+    breaks = pa.nulls(len(keys), BREAKS)
+    columns = [keys, ids, pa.array(times, pa.int64()), lons, lats, texts, breaks, terms, [1] * len(keys)]
     schema = TABLES["objects"].schema
     arrays = [pa.array(c, f.type) if isinstance(c, list) else c.cast(f.type) for c, f in zip(columns, schema)]
     return pa.table(arrays, schema=schema)
@@ -130,9 +133,10 @@ def snapshot_of(
     for number, (low, high) in enumerate(zip(borders, borders[1:])):
         path = folder / f"{number}.parquet"
         pq.write_table(object_table(rows[low:high]), path)
-        sources.append((str(path),) if term_weights.version else ())
+        sources.append((str(path),))
         segments.append(cache.segment((str(path),)))
-    return ObjectSnapshot(segments, sources, term_weights)
+    place = {"cache_dir": str(folder / "cache"), "cache_bytes": 10**9}
+    return ObjectSnapshot(segments, sources, replace(term_weights, **place))
 
 
 def weights_of(folder: Path, statistics: Statistics) -> TermWeights:

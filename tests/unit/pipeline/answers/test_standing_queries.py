@@ -17,7 +17,15 @@ from pststream.base.names import NEVER_US
 from pststream.kernels.questions.codes import distances_m
 from pststream.pipeline.answers.index_thresholds import make_pieces
 from pststream.pipeline.answers.scored_candidates import bring_up_index, drop_scored_index
-from pststream.pipeline.answers.standing_queries import Queries, StandingQueries, entries_kept, layout
+from pststream.pipeline.answers.standing_queries import (
+    Queries,
+    StandingQueries,
+    clauses_of,
+    entries_kept,
+    layout,
+    take_queries,
+    verified_queries,
+)
 from pststream.pipeline.answers.unit_candidates import DrawnTopk
 from pststream.planning.papers.topk_planners import make_topk_plan
 from pststream.planning.papers.topk_sample import count_loads
@@ -35,7 +43,7 @@ SCHEMA = pa.schema(
         **{name: pa.string() for name in ("op", "kind")},
         **{name: pa.timestamp("us", "UTC") for name in ("effective_at", "expires_at")},
         **{name: pa.float64() for name in ("lon", "lat", "alpha", "distance_scale_m")},
-        "clauses": pa.list_(pa.list_(pa.int64())),
+        **{name: pa.list_(pa.list_(pa.int64())) for name in ("clauses", "verified", "phrases")},
     }
 )
 BUCKETS = 3
@@ -112,6 +120,19 @@ def test_queries_by_key_with_their_clauses(queries: StandingQueries) -> None:
         assert clauses == [insertion(key)["clauses"] for key in wanted]
 
 
+def test_queries_by_key_with_their_verified_clauses(tmp_path: Path) -> None:
+    verified, phrases = [[8, 11], [4]], [[1, 2, 1], [2, 2]]
+    rows = [insertion(1), insertion(2, verified=verified, phrases=phrases), insertion(3)]
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), tmp_path / "rows.parquet")
+    cache = ArrayCache(str(tmp_path / "cache"), 1 << 30, layout())
+    chosen = StandingQueries([(str(tmp_path / "rows.parquet"),)], cache).select(np.array([2, 3]))[1]
+    assert clauses_of(chosen, "verified").to_pylist() == [verified, None]
+    assert clauses_of(chosen, "phrases").to_pylist() == [phrases, None]
+    (asked,) = [verified_queries(take_queries(chosen, np.array([1, 0])))]
+    assert asked is not None and asked.are_needed.tolist() == [False, True]
+    assert verified_queries(take_queries(chosen, np.array([1]))) is None
+
+
 def test_a_key_that_no_insertion_has_is_left_out(queries: StandingQueries) -> None:
     is_known, chosen = queries.select(np.array([0, 1, 3, 5, 9], np.int64))
     assert is_known.tolist() == [False, True, False, True, False] and chosen.key.tolist() == [1, 5]
@@ -156,6 +177,9 @@ def queries_at(points: np.ndarray, window_micros: int = 0) -> Queries:
         clause_offsets=np.arange(count + 1),
         literal_offsets=np.arange(count + 1),
         terms=numbers + 7,
+        **{name: np.zeros(count + 1, np.int64) for name in ("verified_clauses", "phrase_offsets")},
+        **{name: np.zeros(1, np.int64) for name in ("verified_literals", "word_offsets")},
+        **{name: np.empty(0, np.int64) for name in ("verified", "phrases")},
     )
 
 
