@@ -37,7 +37,7 @@ from pststream.search.wanted_rows import (
 )
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_slices, split_into_tasks, whole_file
+from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_places, split_into_tasks, whole_file
 from pststream.state.tables import TABLES
 from pststream.storage.array_cache import Paths
 from pststream.tables.ledgers import Ledger
@@ -209,7 +209,7 @@ def _read_objects(scan: ObjectScan, segment: ObjectSegment | None) -> Iterator[p
                 columns = object_columns(segment, wanted[first : first + BATCH_ROWS])
                 yield pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
             return
-    for rows in read_slices(scan.slices, COLUMNS, scan.keys):
+    for rows in read_places(scan.slices, COLUMNS, scan.keys):
         is_new = scan.tag == NEW_OBJECTS
         yield rows if is_new else rows.filter(pa.array(micros(rows.column("ts")) >= scan.min_ts))
 
