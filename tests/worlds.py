@@ -209,7 +209,13 @@ def _rectangle(west: float, south: float, east: float, north: float) -> list[lis
 
 
 def _closed(ring: Sequence[tuple[float, float]]) -> list[list[float]]:
-    return [list(position) for position in (*ring, ring[0])]
+    """Close a ring; an edge that spans more than 180 degrees, and no whole parallel, gets a position in its middle."""
+    closed = [list(ring[0])]
+    for (x1, y1), (x2, y2) in zip(ring, (*ring[1:], ring[0])):
+        if abs(x1 - x2) > 180 and not (y1 == y2 and abs(x1 - x2) == 360):
+            closed.append([(x1 + x2) / 2, (y1 + y2) / 2])
+        closed.append([x2, y2])
+    return closed
 
 
 # Logs --------------------------------------------------------------------------------------------------------
@@ -282,6 +288,11 @@ BAD_FIELDS: tuple[Row, ...] = (
         "bbox": None,
         "circle": None,
         "geometry": {"type": "Polygon", "coordinates": [[[0, 0], [2, 2], [2, 0], [0, 2], [0, 0]]]},
+    },
+    {
+        "bbox": None,
+        "circle": None,
+        "geometry": {"type": "Polygon", "coordinates": [[[178, -2], [-178, -2], [-178, 2], [178, 2], [178, -2]]]},
     },
     {"bbox": None, "circle": {"lon": 0.0, "lat": 0.0, "radius_m": -1.0}, "geometry": None},
     {"op": "upsert"},

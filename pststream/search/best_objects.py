@@ -17,6 +17,7 @@ from pststream.kernels.questions.heaps import Heaps
 from pststream.kernels.questions.nearest_rows import find_nearest
 from pststream.kernels.questions.question_arrays import Windows, choose_clauses
 from pststream.kernels.questions.scored_rows import ScoredQuestions, find_scored
+from pststream.queries.shapes.contract import matched_lon
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import Clauses, TimedQuestion, clauses_of, limits_of, reached, window_bounds
 from pststream.search.verified_questions import VerifiedQuestions, verified_of
@@ -256,6 +257,6 @@ def rows_of(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def point_questions(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> PointQuestions:
     """Return questions as arrays, without the scales of scores; their windows are resolved in the snapshot."""
     points = np.array([question.parsed.point for question in questions], np.float64).reshape(-1, 2)
-    bounds = window_bounds(snapshot, questions)
-    verified = verified_of(questions)
+    points[:, 0] = matched_lon(*points.T)
+    bounds, verified = window_bounds(snapshot, questions), verified_of(questions)
     return PointQuestions(points, limits_of(questions), clauses_of(questions), *bounds, verified=verified)

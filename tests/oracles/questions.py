@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.oracles.polygon import covers_geometry
 from tests.oracles.twin_expressions import Parts, holds, parse, parts_of, words_of
-from tests.oracles.twin_regions import distance_m, in_box
+from tests.oracles.twin_regions import distance_m, in_box, in_geometry
 from tests.oracles.twin_rows import time_us
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -87,7 +86,7 @@ def in_region(one: LoggedObject, question: dict[str, Any]) -> bool:
     if question.get("circle") is not None:
         circle = question["circle"]
         return distance_m(circle["lon"], circle["lat"], one.lon, one.lat) <= circle["radius_m"]
-    return covers_geometry(question["geometry"], one.lon, one.lat)
+    return in_geometry(one.lon, one.lat, question["geometry"])
 
 
 def _range(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]:

@@ -106,7 +106,9 @@ def squares_of(subscription: Incarnation) -> list[Square]:
     (x0, y0), (x1, y1) = square_of(west, south), square_of(east, north)
     if (x1 - x0 + 1) * (y1 - y0 + 1) > MOST_SQUARES:
         return [EVERYWHERE]
-    return [(x, y) for x in range(x0, x1 + 1) for y in range(y0, y1 + 1)]
+    squares = [(x, y) for x in range(x0, x1 + 1) for y in range(y0, y1 + 1)]
+    # What touches the antimeridian or a pole has points with other longitudes.
+    return [EVERYWHERE] if west == -180 or east == 180 or south == -90 or north == 90 else squares
 
 
 def bounding_box(subscription: Incarnation) -> tuple[float, float, float, float]:

@@ -30,7 +30,7 @@ from pststream.state.data_files import DataFile, addresses_and_rows, list_data_f
 from pststream.state.erasures import count_removals
 from pststream.state.home import Home
 from pststream.state.plans import load_topk_plan, topk_version_of
-from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_places, read_slices, split_into_tasks
 from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.tables.delta_tables import describe_snapshot
 from pststream.tables.ledgers import BatchRow, read_batches
@@ -165,7 +165,7 @@ class AnswerContext:
     def read_messages(self, slices: Iterable[Slice]) -> Iterator[pa.RecordBatch]:
         """Yield the objects of this batch in slices that are not withdrawn: object_key, ts, lon, lat, terms."""
         keys = KeyRange("object_key", self.previous.objects_to, self.objects_to)
-        for rows in read_slices(slices, ["object_key", "ts", "lon", "lat", "terms"], keys):
+        for rows in read_places(slices, ["object_key", "ts", "lon", "lat", "terms"], keys):
             yield rows.filter(pa.array(~self.withdrawn.contain(rows.column("object_key").to_numpy())))
 
 

@@ -19,6 +19,7 @@ from pststream.kernels.questions.codes import distances_m
 from pststream.pipeline.answers.log_rows import complete_rows
 from pststream.queries.kinds.knn import KNN
 from pststream.queries.kinds.topk import TOPK
+from pststream.queries.shapes.contract import matched_lon
 from pststream.queries.shapes.registry import SIDES, request_schema
 from pststream.search.best_objects import BestObjects, PointQuestions, find_nearest_objects, find_scored_objects
 from pststream.search.object_snapshot import ObjectSnapshot
@@ -74,8 +75,8 @@ WORLD = (-180.0, -90.0, 180.0, 90.0)
 
 
 def points_of(numbers: np.ndarray) -> np.ndarray:
-    """Return the points of subscriptions: float64[n,2]."""
-    return np.ascontiguousarray(numbers[:, :2])
+    """Return the points of subscriptions, by their `matched_lon`: float64[n,2]."""
+    return np.column_stack([matched_lon(*numbers[:, :2].T), numbers[:, 1]])
 
 
 def circles_of(numbers: np.ndarray, thresholds: np.ndarray) -> pa.RecordBatch:

@@ -39,7 +39,7 @@ from pststream.search.wanted_rows import (
 )
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_slices, split_into_tasks, whole_file
+from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_places, split_into_tasks, whole_file
 from pststream.state.tables import TABLES
 from pststream.storage.array_cache import Paths
 from pststream.tables.ledgers import Ledger
@@ -224,7 +224,7 @@ def _read_objects(
                 return
             keys = np.sort(segment.keys[wanted])
     columns = [*COLUMNS, *TEXT_COLUMNS] if phrases else COLUMNS
-    for rows in read_slices(scan.slices, columns, scan.keys):
+    for rows in read_places(scan.slices, columns, scan.keys):
         if keys is not None:
             rows = rows.filter(pa.array(is_among(rows.column("object_key").to_numpy(), keys)))
         if scan.tag != NEW_OBJECTS:

@@ -36,7 +36,7 @@ from pststream.state.data_files import DataFiles, addresses_and_rows, list_data_
 from pststream.state.home import Home
 from pststream.state.index_files import NO_FILES, IndexFiles, index_files
 from pststream.state.plans import TermFrequencies, current_version
-from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_places, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
 from pststream.tables.ledgers import Ledger
 from pststream.tables.log_events import WithdrawnRows, withdrawn_requests
@@ -265,7 +265,7 @@ def draw_objects(
             f"no object was written after version {after} of objects" + (f" up to version {to}" if to else ""),
             "give versions that objects came between",
         )
-    read = partial(read_slices, columns=OBJECTS.names, rows=recent)
+    read = partial(read_places, columns=OBJECTS.names, rows=recent)
     choose = partial(choose_rows, "object_key", OBJECTS, share_of(settings.sample_objects, rows), read)
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
     counter = TaskCounter(progress, Counted("sampling objects", "object", rows_of_tasks(tasks)))

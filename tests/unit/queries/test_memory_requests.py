@@ -225,7 +225,7 @@ def test_no_insertion_has_a_piece() -> None:
         (
             HEAD
             | {"keywords": "a", "geometry": {"type": "Polygon", "coordinates": [[[0, 0], [9, 0], [0, 9], [0, 0]]]}},
-            32,
+            33,
         ),
         ({"op": "delete", "subscription_id": "s"}, 0),
     ],

@@ -35,6 +35,14 @@ POLYGONS: tuple[dict[str, Any], ...] = (
     {"type": "Polygon", "coordinates": [[[0, 0], [1.5, 0], [1, 1.5], [0, 1], [0, 0]]]},
     {"type": "Polygon", "coordinates": [CROSSED, HOLE]},
     {"type": "MultiPolygon", "coordinates": TRIANGLES},
+    {"type": "Polygon", "coordinates": [[[-180, -90], [180, -90], [180, -45], [0, -45], [-180, -89], [-180, -90]]]},
+    {
+        "type": "MultiPolygon",
+        "coordinates": [
+            [[[179.5, 0], [180, 0], [180, 45], [179.5, 0]]],
+            [[[-180, 1], [-90, 90], [-180, 45], [-180, 1]]],
+        ],
+    },
 )
 
 Row = tuple[int, str, int, float, float, str]

@@ -244,11 +244,7 @@ def topk_queries(tmp_path: Path, world: tuple) -> StandingQueries:
         }
         for one in world[0]
     ]  # fmt: skip
-    times = pa.timestamp("us", "UTC")
-    table = pa.Table.from_pylist(rows)
-    for place, name in enumerate(table.schema.names):
-        if name in ("effective_at", "expires_at"):
-            table = table.set_column(place, name, table.column(name).cast(times))
+    table = pa.Table.from_pylist(rows, SCHEMA)
     pq.write_table(table, tmp_path / "requests.parquet")
     cache = ArrayCache(str(tmp_path / "cache"), 1 << 30, layout())
     return StandingQueries([(str(tmp_path / "requests.parquet"),)], cache)
