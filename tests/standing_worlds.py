@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import pststream
@@ -106,6 +105,8 @@ def nearest(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
     }
     if rnd.randrange(8) == 0:
         row["keywords"] = "*"
+    if rnd.randrange(4) == 0:
+        row["max_distance_m"] = rnd.choice((0, 1_000, 2_500.5, 5_000_000))
     window = rnd.choice(WINDOWS)
     if window is not None:
         row["window"] = window
@@ -117,6 +118,7 @@ def nearest(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
 def scored(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
     """Draw an insertion of the kind `topk`."""
     row = nearest(rnd, subscription_id, step)
+    row.pop("max_distance_m", None)
     row |= {
         "kind": "topk",
         "keywords": " ".join(rnd.sample(worlds.WORDS, rnd.choice((1, 2, 4)))),
@@ -288,7 +290,11 @@ class StandingTwin:
         asked = request["clauses"] if request["keywords"] else ()
         if any(not set(clause) & set(thing["terms"]) for clause in asked):
             return None
-        return float(np.float32(distance_m(request["lon"], request["lat"], thing["lon"], thing["lat"])))
+        away, most = (
+            float32(distance_m(request["lon"], request["lat"], thing["lon"], thing["lat"])),
+            request["max_distance_m"],
+        )
+        return None if most is not None and away > float32(most) else away
 
     def _scored(self, statistics: int, key: int, object_key: int) -> float | None:
         request, thing = self.insertions[key], self.objects[object_key]

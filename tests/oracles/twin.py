@@ -275,7 +275,7 @@ FIELDS = {
     + ("created_at", "expires_at"),
     "delete": ("op", "owner", "subscription_id", "at", "payload"),
 }
-MEMORY_FIELDS = ("point", "k", "window", "step", "alpha", "distance_scale_m")
+MEMORY_FIELDS = ("point", "k", "window", "step", "alpha", "distance_scale_m", "max_distance_m")
 
 
 def has_empty_validity(row: dict[str, Any], now_us: int) -> bool:
