@@ -63,6 +63,7 @@ class PointQuestions(NamedTuple):
     after    int64[q,2]    ts and key; objects with greater (ts, key) count: the boundary of the window
     up_to    int64[q,2]    ts and key; objects up to this ts and up to this key count
     scales   float64[q,2]  for scores: alpha and the scale of distances in metres
+    farthest float32[q]    for distances: the greatest that counts, metres; infinity: any. None: any for all questions
     verified               the verified clauses of each; None: none has any
     """
 
@@ -72,13 +73,15 @@ class PointQuestions(NamedTuple):
     after: np.ndarray
     up_to: np.ndarray
     scales: np.ndarray = np.empty((0, 2))
+    farthest: np.ndarray | None = None
     verified: VerifiedQuestions | None = None
 
     def take(self, questions: np.ndarray, k: np.ndarray) -> "PointQuestions":
         """Return some questions by their places, for the k best objects (int64[n] each), without verified clauses."""
         scales = self.scales[questions] if len(self.scales) else self.scales
+        farthest = None if self.farthest is None else self.farthest[questions]
         bounds = self.after[questions], self.up_to[questions]
-        return PointQuestions(self.points[questions], k, self.clauses.take(questions), *bounds, scales)
+        return PointQuestions(self.points[questions], k, self.clauses.take(questions), *bounds, scales, farthest)
 
 
 class BestObjects(NamedTuple):
@@ -102,14 +105,17 @@ class BestRows:
     """The best rows of each question of a batch so far, in heaps.
 
     capacities  int64[q]: greatest number of rows of each question; 0: the question has no heap
+    greatest    float32[q]: greatest value of a row of each question, infinity: any; None: any value for all questions
     """
 
-    def __init__(self, capacities: np.ndarray) -> None:
+    def __init__(self, capacities: np.ndarray, greatest: np.ndarray | None = None) -> None:
         room = int(capacities.sum())
+        self._greatest = np.full(len(capacities), np.inf, np.float32) if greatest is None else greatest
+        # A bounded heap starts full of rows beyond its bound, so kernels never visit cells with greater values only.
         self.heaps = Heaps(
             starts=np.append(0, np.cumsum(capacities)).astype(np.int64),
-            sizes=np.zeros(len(capacities), np.int64),
-            values=np.zeros(room, np.float32),
+            sizes=np.where(np.isfinite(self._greatest), capacities, 0),
+            values=np.repeat(np.nextafter(self._greatest, np.float32(np.inf)), capacities),
             rows=np.zeros((room, 3), np.int64),
         )
 
@@ -135,7 +141,8 @@ class BestRows:
         starts, sizes, values, rows = self.heaps
         question = np.repeat(np.arange(len(sizes)), sizes)
         at = concatenate_ranges(starts[:-1], sizes)
-        return question, values[at], rows[at]
+        inside = values[at] <= self._greatest[question]
+        return question[inside], values[at[inside]], rows[at[inside]]
 
 
 def find_nearest_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
@@ -224,7 +231,7 @@ def _find_scored(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObj
 def _search_segments(
     snapshot: ObjectSnapshot, questions: PointQuestions, search: Callable[[int, np.ndarray, Heaps], None]
 ) -> BestObjects:
-    best = BestRows(questions.k)
+    best = BestRows(questions.k, questions.farthest)
     # The newest segments first: they have what most windows ask for.
     for number in reversed(range(len(snapshot.segments))):
         asked = reached(snapshot.segments[number].bounds, questions.after, questions.up_to)
@@ -258,5 +265,9 @@ def point_questions(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]
     """Return questions as arrays, without the scales of scores; their windows are resolved in the snapshot."""
     points = np.array([question.parsed.point for question in questions], np.float64).reshape(-1, 2)
     points[:, 0] = matched_lon(*points.T)
+    most = [question.parsed.max_distance_m for question in questions]
+    farthest = np.array([np.inf if metres is None else metres for metres in most], np.float32)
     bounds, verified = window_bounds(snapshot, questions), verified_of(questions)
-    return PointQuestions(points, limits_of(questions), clauses_of(questions), *bounds, verified=verified)
+    return PointQuestions(
+        points, limits_of(questions), clauses_of(questions), *bounds, farthest=farthest, verified=verified
+    )

@@ -97,6 +97,8 @@ def _range(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]
 def _nearest(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]:
     lon, lat = question["point"]["lon"], question["point"]["lat"]
     away = [(distance_m(lon, lat, one.lon, one.lat), one) for one in objects if _satisfies(one, question)]
+    most = question.get("max_distance_m")
+    away = [pair for pair in away if most is None or float32(pair[0]) <= float32(most)]
     # The sort is stable, and the newest come first.
     away.sort(key=lambda pair: float32(pair[0]))
     return [(one.object_id, one.ts, metres) for metres, one in away[: question["k"]]]

@@ -337,9 +337,11 @@ def _indexed_values(
         # Most homes have one such kind: its rows are not copied.
         own = slice(None) if (kinds == kind).all() else np.flatnonzero(kinds[position] == kind)
         of_rows = np.ascontiguousarray(numbers[:, : len(answers.numbers)])[position[own]]
-        values = Values(subscription[own], object_key[own], ts[own], indexed.values(of_rows, lon[own], lat[own]))
-        counts[name] = len(values.subscription)
-        yield values
+        value = indexed.values(of_rows, lon[own], lat[own])
+        values = Values(subscription[own], object_key[own], ts[own], value)
+        counts[name] = len(value)
+        is_near = ~np.isnan(value)
+        yield values if is_near.all() else Values(*(column[is_near] for column in values))
 
 
 def _join(parts: list[Values]) -> Values:

@@ -52,7 +52,7 @@ class IndexedReach:
 
     regions   (numbers, thresholds float32[n]): the region that an object must lie in to enter each answer, as columns
               of regions (`request_schema`); no two pieces of one have the same south-western corner
-    values    (numbers of each candidate's subscription, lon, lat): their values, float32[n]
+    values    (numbers of each candidate's subscription, lon, lat): their values, float32[n]; not a number: too far away
     """
 
     regions: Callable[[np.ndarray, np.ndarray], pa.RecordBatch] = field(repr=False)
@@ -79,14 +79,20 @@ def points_of(numbers: np.ndarray) -> np.ndarray:
     return np.column_stack([matched_lon(*numbers[:, :2].T), numbers[:, 1]])
 
 
+def farthest_of(numbers: np.ndarray) -> np.ndarray:
+    """Return the greatest distance of an object of `knn` subscriptions, metres: float32[n]; infinity: any."""
+    return np.fmin(numbers[:, 2], np.inf).astype(np.float32)
+
+
 def circles_of(numbers: np.ndarray, thresholds: np.ndarray) -> pa.RecordBatch:
-    """Return the regions of `knn` subscriptions as columns: circles with the thresholds as radius, beyond which no
-    object can enter the answer.
+    """Return the regions of `knn` subscriptions as columns: circles with the thresholds, at most the greatest distance,
+    as radius, beyond which no object can enter the answer.
 
     The region is the world for an infinite threshold, and for each circle whose box has the same south-western corner:
     pieces of a subscription are known by this corner (`pststream.plans.pieces.IDENTITY`).
     """
     points = points_of(numbers)
+    thresholds = np.minimum(thresholds, farthest_of(numbers))
     radius = np.nextafter(thresholds, np.float32(np.inf)).astype(np.float64)
     is_world = ~np.isfinite(radius)
     owner, boxes = boxes_around(np.column_stack([points, np.where(is_world, 0.0, radius)]))
@@ -105,11 +111,14 @@ def circles_of(numbers: np.ndarray, thresholds: np.ndarray) -> pa.RecordBatch:
 
 def _distances(numbers: np.ndarray, lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
     """Return the distances of candidates, as questions compute them: float32[n]."""
-    return distances_m(points_of(numbers), np.column_stack([lon, lat])).astype(np.float32)
+    away = distances_m(points_of(numbers), np.column_stack([lon, lat])).astype(np.float32)
+    away[away > farthest_of(numbers)] = np.nan
+    return away
 
 
 def _find_nearest(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:
-    return find_nearest_objects(snapshot, _point_questions(asked))
+    farthest = farthest_of(asked.numbers)
+    return find_nearest_objects(snapshot, _point_questions(asked)._replace(farthest=farthest))
 
 
 def _find_scored(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:

@@ -116,6 +116,8 @@ def facts(description: Mapping[str, Any]) -> dict[str, str]:
     if "point" in description:
         point = description["point"]
         shown["Point"] = f"{point['lon']:.9g}, {point['lat']:.9g}"
+    if "max_distance_m" in description:
+        shown["Within"] = f"{description['max_distance_m']:,.0f} m"
     if "region" in description:
         shown["Region"] = ", ".join(f"{name} {value}" for name, value in description["region"].items())
     shown["Rows"] = f"at most {description['k']:,}"

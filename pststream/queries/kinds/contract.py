@@ -82,7 +82,7 @@ class RankedAnswers:
     value_text    shows a value, or the difference of two, to people
     values        the values of objects, float32[n]; not a number: the object does not satisfy the words or the region
     parts         what the value of one object (the only row) is made of: texts and numbers by name
-    numbers       columns of `requests` (float64) that the values depend on; an insertion of the kind has them all
+    numbers       columns of `requests` (float64) that the values depend on; not a number where an insertion has none
     mark          one of the columns that it stores, which `range` lacks: data files of `requests` with bounds of it may
                   have such insertions (state/tables.has_bounds says which columns have bounds)
     is_weighed    whether values depend on the term statistics, so that a new version changes all answers
@@ -379,6 +379,7 @@ class ParsedQuestion:
     window    see Window
     alpha     weight of the place in the score, 0 to 1; the text weighs 1 - alpha
     distance_scale_m  distance in metres from which on the place scores 0
+    max_distance_m    greatest distance in metres of an object that counts; None: any
     """
 
     region: Region | None = None
@@ -390,6 +391,7 @@ class ParsedQuestion:
     window: Window = EVERYTHING
     alpha: float = 0.0
     distance_scale_m: float = 1.0
+    max_distance_m: float | None = None
 
 
 @dataclass(frozen=True)
@@ -416,6 +418,9 @@ K = Column("k", pa.int64(), "insert: greatest number of rows of an answer", null
 ALPHA = Column("alpha", pa.float64(), "insert: weight of the distance in a score, 0 to 1", nullable=True)
 DISTANCE_SCALE = Column(
     "distance_scale_m", pa.float64(), "insert: metres at which the distance adds nothing to a score", nullable=True
+)
+MAX_DISTANCE = Column(
+    "max_distance_m", pa.float64(), "insert: greatest distance of an object from the point, metres", nullable=True
 )
 WINDOW_US = Column("window_us", pa.int64(), "insert: length of a time window, microseconds", nullable=True)
 WINDOW_OBJECTS = Column("window_objects", pa.int64(), "insert: length of a window in objects", nullable=True)

@@ -114,6 +114,8 @@ def some_question(rnd: random.Random, kind: str, objects: Sequence[Row]) -> dict
         question["window"] = {"objects": rnd.choice((1, 2, 7, 50, 10_000))}
     lon, lat = some_point(rnd)
     question |= {"point": {"lon": lon, "lat": lat}, "k": rnd.choice((1, 2, 5, 20, 10_000))}
+    if kind == "knn":
+        question["max_distance_m"] = rnd.choice((None, None, 0, 1.0, 5000.0, 1e6))
     if kind == "topk":
         question["keywords"] = " ".join(f'"{word}"' for word in rnd.choices((*WORDS, "nowhere"), k=rnd.randrange(1, 6)))
         question["alpha"] = rnd.choice((0, 0.0, 0.3, 0.5, 0.9, 1))

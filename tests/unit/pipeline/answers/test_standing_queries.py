@@ -42,7 +42,7 @@ SCHEMA = pa.schema(
         **{name: pa.int64() for name in ("request_key", "subscription_key", "k", "window_us", "window_objects")},
         **{name: pa.string() for name in ("op", "kind")},
         **{name: pa.timestamp("us", "UTC") for name in ("effective_at", "expires_at")},
-        **{name: pa.float64() for name in ("lon", "lat", "alpha", "distance_scale_m")},
+        **{name: pa.float64() for name in ("lon", "lat", "alpha", "distance_scale_m", "max_distance_m")},
         **{name: pa.list_(pa.list_(pa.int64())) for name in ("clauses", "verified", "phrases")},
     }
 )
@@ -161,14 +161,14 @@ LONS = st.sampled_from((-180.0, -179.999, -90.0, 0.0, 18.07, 179.999, 180.0)) | 
 LATS = st.sampled_from((-90.0, -89.9999, -45.0, 0.0, 59.33, 89.9999, 90.0)) | st.floats(-90, 90)
 
 
-def queries_at(points: np.ndarray, window_micros: int = 0) -> Queries:
-    """Return queries at points, each for one word."""
+def queries_at(points: np.ndarray, window_micros: int = 0, farthest: float = np.nan) -> Queries:
+    """Return queries at points, each for one word; farthest: the greatest distance that counts, not a number: any."""
     count = len(points)
     numbers, zeros = np.arange(count), np.zeros(count, np.int64)
     return Queries(
         key=numbers,
         kind=zeros.astype(np.int8),
-        numbers=points,
+        numbers=np.column_stack([points, np.full(count, farthest)]),
         k=zeros + 1,
         window_micros=zeros + window_micros,
         window_objects=zeros,
@@ -199,6 +199,9 @@ def test_an_object_at_the_threshold_lies_in_the_pieces(lon: float, lat: float, x
     point, place = np.array([[lon, lat]]), np.array([[x, y]])
     threshold = distances_m(point, place).astype(np.float32)
     assert has(make_pieces(queries_at(point), threshold).to_pylist(), x, y)
+    # The greatest distance bounds the circle before the answer is full.
+    bounded = queries_at(point, farthest=float(threshold[0]))
+    assert make_pieces(bounded, np.array([np.inf], np.float32)).equals(make_pieces(queries_at(point), threshold))
 
 
 def test_pieces_have_the_clauses_and_the_validity_of_their_subscriptions() -> None:
@@ -238,7 +241,7 @@ def topk_queries(tmp_path: Path, world: tuple) -> StandingQueries:
     rows = [
         {
             "request_key": one.key, "subscription_key": one.key, "op": "insert", "kind": "topk", "k": 1,
-            "lon": one.lon, "lat": one.lat, "alpha": one.alpha, "distance_scale_m": one.scale,
+            "lon": one.lon, "lat": one.lat, "alpha": one.alpha, "distance_scale_m": one.scale, "max_distance_m": None,
             "clauses": [[word] for word in one.words], "effective_at": 0, "expires_at": None, "window_us": None,
             "window_objects": None,
         }
