@@ -1,6 +1,7 @@
 """Answer a batch of questions of the kinds `knn`, `range` and `topk`, and list the answering function of each kind."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from pststream.search.best_objects import (
     BestRows,
     find_nearest_objects,
     find_scored_objects,
+    hold_or_nan,
     keep_verified,
     order_objects,
     place_of,
@@ -305,7 +307,8 @@ def answer_range(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
     if verified is None:
         best = _find_newest(snapshot, regions, windows, clauses, limits)
     else:
-        best = keep_verified(snapshot, verified, limits, find)
+        verify = partial(hold_or_nan, snapshot, verified)
+        best = keep_verified(verified.are_needed, limits, find, verify)
     return make_answer_rows(snapshot, best, None)
 
 

@@ -52,12 +52,11 @@ from pststream.pipeline.answers.fold_bucket import (
     send_report,
 )
 from pststream.pipeline.answers.log_rows import ENTRY, is_event, list_state_files, slices_of
-from pststream.pipeline.answers.scored_candidates import as_messages, as_subscriptions
+from pststream.pipeline.answers.scored_candidates import as_messages, as_subscriptions, verify_scores
 from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.pipeline.planning.draw_sample import SEED, draw_objects
 from pststream.planning.papers.topk_sample import TopkSample
 from pststream.plans.topk_plan import TopkPlan
-from pststream.search.term_weights import TermWeights
 from pststream.settings import Settings
 from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
@@ -292,9 +291,11 @@ def find_unit_candidates(context: AnswerContext, unit: int, received: ReceivedRo
     with _own_folder(context.units_folder() / str(unit)) as folder:
         index = bring_up_unit(context, folder, UnitShare(plan, unit))
         brought_up = time.thread_time()
-        for messages in _messages(received, context.segments.weights):
-            objects += len(messages.key)
-            candidates.append(index.find_candidates(messages))
+        weights = context.segments.weights
+        for rows in _messages(received):
+            objects += rows.num_rows
+            found = index.find_candidates(as_messages(rows, weights))
+            candidates.append(verify_scores(found, rows, context.queries(), weights))
     ended = time.thread_time()
     for values in candidates:
         columns = dict(zip(("subscription_key", "object_key", "ts", "value"), values, strict=True))
@@ -304,16 +305,16 @@ def find_unit_candidates(context: AnswerContext, unit: int, received: ReceivedRo
     yield send_report(UnitReport(unit, objects, index.subscriptions, count, **seconds), UNIT_REPORT)
 
 
-def _messages(received: ReceivedRows, weights: TermWeights) -> Iterator[Messages]:
+def _messages(received: ReceivedRows) -> Iterator[pa.RecordBatch]:
     """Yield the received objects, SEARCHED_MESSAGES or somewhat more at a time."""
     waiting = list[pa.RecordBatch]()
     for _, rows in received:
         waiting.append(rows)
         if sum(one.num_rows for one in waiting) >= SEARCHED_MESSAGES:
-            yield as_messages(pa.concat_batches(waiting), weights)
+            yield pa.concat_batches(waiting)
             waiting = []
     if waiting:
-        yield as_messages(pa.concat_batches(waiting), weights)
+        yield pa.concat_batches(waiting)
 
 
 @contextmanager

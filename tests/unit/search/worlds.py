@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.base.arrow_columns import BREAKS
+from pststream.base.arrow_columns import ATTRIBUTES, BREAKS
 from pststream.base.utc_times import from_micros, iso, to_micros
 from pststream.queries.kinds.contract import QuestionLimits
 from pststream.queries.text.tokenizer import term_id, terms_of
@@ -117,7 +117,10 @@ def some_question(rnd: random.Random, kind: str, objects: Sequence[Row]) -> dict
     if kind == "knn":
         question["max_distance_m"] = rnd.choice((None, None, 0, 1.0, 5000.0, 1e6))
     if kind == "topk":
-        question["keywords"] = " ".join(f'"{word}"' for word in rnd.choices((*WORDS, "nowhere"), k=rnd.randrange(1, 6)))
+        *words, other = rnd.sample((*WORDS, "nowhere"), rnd.randrange(2, 7))
+        words += rnd.choice(([], [], [" ".join(rnd.choices(WORDS[:3], k=2))]))
+        excluded = f' NOT "{other}"' if rnd.randrange(4) == 0 and other not in WORDS[:3] else ""
+        question["keywords"] = " ".join(f'"{word}"' for word in words) + excluded
         question["alpha"] = rnd.choice((0, 0.0, 0.3, 0.5, 0.9, 1))
         question["distance_scale_m"] = rnd.choice((None, 1.0, 5000.0, 1e6))
     return question
@@ -127,8 +130,9 @@ def object_table(rows: Sequence[Row]) -> pa.Table:
     """Return rows as the table `objects` stores them."""
     keys, ids, times, lons, lats, texts = map(list, zip(*rows)) if rows else ([],) * 6
     terms = terms_of(pa.array(texts, pa.string()))
-    breaks = pa.nulls(len(keys), BREAKS)
-    columns = [keys, ids, pa.array(times, pa.int64()), lons, lats, texts, breaks, terms, [1] * len(keys)]
+    rows_of_nulls = [pa.nulls(len(keys), kind) for kind in (BREAKS, ATTRIBUTES)]
+    columns = [keys, ids, pa.array(times, pa.int64()), lons, lats, texts, rows_of_nulls[0], terms, rows_of_nulls[1]]
+    columns.append([1] * len(keys))
     schema = TABLES["objects"].schema
     arrays = [pa.array(c, f.type) if isinstance(c, list) else c.cast(f.type) for c, f in zip(columns, schema)]
     return pa.table(arrays, schema=schema)
