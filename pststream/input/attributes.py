@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pststream.base.arrays import offsets_of
 from pststream.base.arrow_columns import ATTRIBUTE_TYPES, ATTRIBUTES
 from pststream.input.parse_times import LAST_US, parse_times
+from pststream.input.raw_values import LONGEST_NUMBER, is_longer
 
 TEXT, NUMBER, BOOLEAN, TIME, JSON = range(len(ATTRIBUTE_TYPES))
 """Ordinals of ATTRIBUTE_TYPES."""
@@ -178,7 +179,8 @@ def _retype(
     if kind == "text":
         types[rows] = TEXT
     elif kind == "number":
-        types[rows[pc.match_substring_regex(some, _NUMBER).to_numpy(zero_copy_only=False)]] = NUMBER
+        is_number = pc.match_substring_regex(some, _NUMBER).to_numpy(zero_copy_only=False)
+        types[rows[is_number & ~is_longer(some, LONGEST_NUMBER)]] = NUMBER
     else:
         if kind == "boolean":
             read, new = some, pc.ascii_lower(some)
