@@ -299,6 +299,7 @@ def _exact_attributes(lines: list[bytes], kept: KeptColumns) -> pa.Array:
     for line in lines:
         members = _members(line.removeprefix(BOM).decode("utf-8"))
         wanted = [(name, *one) for name, one in members.items() if one[0] is not None and kept.name_of(name)]
+        wanted = wanted[: MAX_NAMES + 1]  # a line with more is rejected
         counts.append(len(wanted))
         for name, value, written in wanted:
             chosen.append(columns.setdefault(name, len(columns)))
