@@ -405,9 +405,15 @@ OBJECT_FIELDS = ("object_id", "ts", "lon", "lat", "text")
 def _csv(rows: Rows) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(OBJECT_FIELDS)
-    writer.writerows([["" if row[f] is None else row[f] for f in OBJECT_FIELDS] for row in rows])
+    fields = [*OBJECT_FIELDS, *_other_names(rows)]
+    writer.writerow(fields)
+    writer.writerows([["" if row.get(f) is None else row[f] for f in fields] for row in rows])
     return out.getvalue()
+
+
+def _other_names(rows: Rows) -> list[str]:
+    """The names of attributes that are texts."""
+    return sorted({name for row in rows for name in row}.difference(OBJECT_FIELDS))
 
 
 def _json_lines(rows: Rows) -> str:
@@ -421,7 +427,7 @@ _TEXTS = ("op", "subscription_id", "keywords", "created_at", "expires_at", "at")
 
 def _arrow(rows: Rows, kind: str) -> pa.Table:
     if kind == "objects":
-        texts = [pa.field(name, pa.string()) for name in ("object_id", "text")]
+        texts = [pa.field(name, pa.string()) for name in ("object_id", "text", *_other_names(rows))]
         numbers = [pa.field(name, pa.float64()) for name in ("lon", "lat")]
         times = [datetime.fromisoformat(row["ts"]) if row["ts"] else None for row in rows]
         table = pa.Table.from_pylist(rows, schema=pa.schema(texts + numbers))

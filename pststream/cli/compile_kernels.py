@@ -114,8 +114,9 @@ def run_ingest_kernels() -> None:
             path = Path(folder) / f"o.{ending}"
             path.write_text(content, "utf-8")
             count_range(FileRange(str(path), ending, 0, len(content)))
-            for chunk in read_chunks(str(path), None, ObjectOptions().sources):
-                parse_objects(chunk, ObjectOptions())
+            options = ObjectOptions()
+            for chunk in read_chunks(str(path), None, options.sources, kept=options.kept):
+                parse_objects(chunk, options)
         requests = Path(folder) / "r.jsonl"
         requests.write_text(_REQUESTS, "utf-8")
         for one in read_requests(str(requests), None, request_fields()):

@@ -288,7 +288,7 @@ def _attributes(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -
         column = column_of(
             Values(np.zeros(rows, np.int64), (), nothing, nothing, pa.array([], pa.string())), options.kept
         )
-    if column is None:
+    if column is None or column.null_count == rows:
         return pa.nulls(rows, ATTRIBUTES)
     faults.mark(too_long(column), "attributes", "attributes_too_long", pa.nulls(rows, pa.string()))
     return column

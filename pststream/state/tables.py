@@ -150,6 +150,7 @@ _TABLES = (
             Column("rows", INT, "number of the last row", True),
             Column("accepted", INT, "rows accepted", True),
             Column("rejected", INT, "rows rejected", True),
+            Column("attributed", INT, "objects: rows accepted with attributes", True),
             Column("watermark", TIME, "objects: watermark of the log before the file; null if none", True),
             Column("min_ts", TIME, "least ts accepted (objects), least effective_at accepted (requests)", True),
             Column("max_ts", TIME, "greatest ts that passed the row rules; withdrawal: watermark after it", True),

@@ -617,7 +617,10 @@ class AppendTask:
 
 @dataclass(frozen=True)
 class AppendedFile:
-    """The data files that a task wrote, not yet committed, and its counts; min_time: of accepted rows, microseconds."""
+    """The data files that a task wrote, not yet committed, and its counts; min_time: of accepted rows, microseconds.
+
+    attributed: accepted objects with attributes
+    """
 
     file_seq: int
     rows: DataFile | None
@@ -625,6 +628,7 @@ class AppendedFile:
     accepted: int
     reasons: dict[str, int]
     min_time: int | None
+    attributed: int = 0
 
 
 def append_staged_rows(task: AppendTask) -> AppendedFile:
@@ -636,7 +640,7 @@ def append_staged_rows(task: AppendTask) -> AppendedFile:
     of_file = KeyRange("key", log_key(task.file_seq, 0), log_key(task.file_seq + 1, 0) - 1)
     read = read_slices(map(whole_file, task.verdicts), VERDICTS.names, of_file)
     verdicts = pa.Table.from_batches(read, VERDICTS).sort_by("key").combine_chunks()
-    count, reasons, min_time = 0, Counter[str](), None
+    count, reasons, min_time, attributed = 0, Counter[str](), None, 0
     for staged in read_staged([task.staged], SCHEMAS[kind].names):
         accepted, rejected = _apply_verdicts(task, staged, verdicts)
         if rejected.num_rows:
@@ -646,8 +650,10 @@ def append_staged_rows(task: AppendTask) -> AppendedFile:
         if accepted.num_rows:
             first = int(micros(accepted.column(TIME_OF[kind])).min())
             min_time = first if min_time is None else min(min_time, first)
+            if kind == names.OBJECTS:
+                attributed += accepted.num_rows - accepted.column("attributes").null_count
             rows.write(accepted.append_column("ingest_id", pa.array(np.full(accepted.num_rows, task.ingest_id))))
-    return AppendedFile(task.file_seq, rows.close(), rejects.close(), count, dict(reasons), min_time)
+    return AppendedFile(task.file_seq, rows.close(), rejects.close(), count, dict(reasons), min_time, attributed)
 
 
 def _apply_verdicts(
