@@ -98,11 +98,26 @@ def _some_word(rnd: random.Random) -> str:
 
 
 def some_expression(rnd: random.Random, depth: int = 2) -> str:
-    """Draw a keyword expression of nested AND and OR."""
+    """Draw a keyword expression of AND, OR and phrases, sometimes with NOT before words that it does not need."""
+    needed = _nested_expression(rnd, depth)
+    words = set(words_of(needed))
+    others = [word for word in WORDS if words.isdisjoint(words_of(word))]
+    if rnd.randrange(4) or not others:
+        return needed
+    first, second = rnd.choice(others), rnd.choice(others)
+    excluded = rnd.choice((first, f'"{first} {second}"', f"({first} OR {second})", f"({first} AND NOT {second})"))
+    if excluded == f"({first} AND NOT {first})":
+        excluded = first
+    return f"{needed}{rnd.choice((' NOT ', ' AND NOT '))}{excluded}"
+
+
+def _nested_expression(rnd: random.Random, depth: int) -> str:
     kind = rnd.randrange(6) if depth else 0
     if kind < 2:
+        if rnd.randrange(6) == 0:
+            return f'"{rnd.choice(WORDS[:3])} {rnd.choice(WORDS[:3])}"'
         return quoted(_some_word(rnd), rnd)
-    parts = [some_expression(rnd, depth - 1) for _ in range(rnd.choice((2, 2, 3)))]
+    parts = [_nested_expression(rnd, depth - 1) for _ in range(rnd.choice((2, 2, 3)))]
     if kind < 4:
         return "(" + " OR ".join(parts) + ")"
     return "(" + rnd.choice((" AND ", " ")).join(parts) + ")"
@@ -244,11 +259,21 @@ def _life(rnd: random.Random, subscription_id: str) -> Rows:
         if rnd.randrange(2) == 0:
             step += rnd.choice((-3, 0, 0, 10))
             rows.append(insertion(rnd, subscription_id, step))
+            if rnd.randrange(2) == 0:
+                rows[-2:] = [as_replacement(rows[-1])]
     if rnd.randrange(20) == 0:
         rows.insert(0, {"op": "delete", "subscription_id": subscription_id, "at": moment(step)})
     if rnd.randrange(20) == 0:
         rows.insert(0, insertion(rnd, subscription_id, step) | rnd.choice(BAD_FIELDS))
+    if rnd.randrange(20) == 0 and rows[0]["op"] == "insert":
+        rows[0] = as_replacement(rows[0])
     return rows
+
+
+def as_replacement(row: Row) -> Row:
+    """Return a replacement with the fields of an insertion, at the time from which that is valid."""
+    start = {"op": "replace", "at": row["created_at"]}
+    return {name: value for name, value in row.items() if name != "created_at"} | start
 
 
 BAD_FIELDS: tuple[Row, ...] = (

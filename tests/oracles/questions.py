@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.oracles.twin_expressions import holds, parse, words_of
+from tests.oracles.twin_expressions import Parts, holds, parse, parts_of, words_of
 from tests.oracles.twin_regions import distance_m, in_box, in_geometry
 from tests.oracles.twin_rows import time_us
 
@@ -29,11 +29,12 @@ class LoggedObject:
     lon: float
     lat: float
     words: frozenset[str]
+    parts: Parts
 
 
 def logged(key: int, object_id: str, ts: int, lon: float, lat: float, text: str) -> LoggedObject:
     """Make an object of its text."""
-    return LoggedObject(key, object_id, ts, lon, lat, frozenset(words_of(text)))
+    return LoggedObject(key, object_id, ts, lon, lat, frozenset(words_of(text)), parts_of(text))
 
 
 Statistics = tuple[int, dict[str, int]]
@@ -75,7 +76,7 @@ def _in_window(objects: list[LoggedObject], question: dict[str, Any]) -> list[Lo
 
 def _satisfies(one: LoggedObject, question: dict[str, Any]) -> bool:
     keywords = question.get("keywords")
-    return keywords in (None, "", "*") or holds(parse(keywords), one.words)
+    return keywords in (None, "", "*") or holds(parse(keywords), one.parts)
 
 
 def in_region(one: LoggedObject, question: dict[str, Any]) -> bool:
@@ -96,6 +97,8 @@ def _range(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]
 def _nearest(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]:
     lon, lat = question["point"]["lon"], question["point"]["lat"]
     away = [(distance_m(lon, lat, one.lon, one.lat), one) for one in objects if _satisfies(one, question)]
+    most = question.get("max_distance_m")
+    away = [pair for pair in away if most is None or float32(pair[0]) <= float32(most)]
     # The sort is stable, and the newest come first.
     away.sort(key=lambda pair: float32(pair[0]))
     return [(one.object_id, one.ts, metres) for metres, one in away[: question["k"]]]

@@ -20,6 +20,8 @@ Its rules (docs/architecture.md):
   is after the new `created_at`.
   delete: `unknown_subscription` if the id was never inserted, or its last incarnation ended at or before `at` (a
   second deletion is such a case); `before_insertion` if `at <= created_at` of the last incarnation.
+  replace: a deletion and an insertion with `created_at` = `at`, or the insertion alone if the last incarnation has
+  ended; `before_insertion` if `at <= created_at` of the last incarnation.
 - An object matches a subscription if and only if its point lies in the region, edges included, the expression is
   true, and `created_at <= ts < end`. Neither the order in which the two logs were read nor the cuts matter. A deletion
   retracts matches at or after its `at`.
@@ -35,9 +37,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.oracles.twin_expressions import Tree, holds, parse, words_of
+from tests.oracles.twin_expressions import Parts, Tree, holds, parse, words_of
 from tests.oracles.twin_regions import bounds_of, distance_m, in_box, in_geometry, read_box, read_circle, read_geometry
-from tests.oracles.twin_rows import BadRow, LogFile, field_of, identifier, number, rows_of, time_us
+from tests.oracles.twin_rows import BadRow, LogFile, field_of, identifier, number, parts_of_text, rows_of, time_us
 
 DAY_SECONDS = 86_400
 MAX_TEXT_BYTES = 1_048_576
@@ -67,6 +69,7 @@ class PublishedObject:
     lon: float
     lat: float
     words: frozenset[str]
+    parts: Parts = ()
 
 
 @dataclass
@@ -210,6 +213,7 @@ def read_object(file: LogFile, row: dict[str, Any] | None, n: int, split: Split 
         number(field_of(file, row, n, "lon"), -180, 180),
         number(field_of(file, row, n, "lat"), -90, 90),
         frozenset(split(text or "")),
+        tuple(tuple(split(part)) for part in parts_of_text(file, row) or [text or ""]),
     )
 
 
@@ -240,10 +244,13 @@ class RequestLog:
         known = FIELDS.get(row.get("op"), ()) + (MEMORY_FIELDS if row.get("kind") else ())
         if any(value is not None and name not in known for name, value in row.items()):
             raise BadRow("a field is unknown")
-        if row.get("op") == "insert":
+        if row.get("op") in ("insert", "replace"):
+            row = row if row["op"] == "insert" else {**row, "created_at": row.get("at")}
             if has_empty_validity(row, self.now_us):
                 return "empty_validity"
-            return self._insert(read_insertion(row, self.now_us))
+            new = read_insertion(row, self.now_us)
+            ended = self._delete(new.subscription_id, new.created_at) if row["op"] == "replace" else ""
+            return ended if ended == "before_insertion" else self._insert(new)
         if row.get("op") == "delete":
             at = row.get("at")
             return self._delete(identifier(row.get("subscription_id")), self.now_us if at is None else time_us(at))
@@ -261,10 +268,10 @@ class RequestLog:
         if not lives:
             return "unknown_subscription"
         last = lives[-1]
-        if last.end is not None and last.end <= at:
-            return "unknown_subscription"
         if at <= last.created_at:
             return "before_insertion"
+        if last.end is not None and last.end <= at:
+            return "unknown_subscription"
         last.end = at
         return ""
 
@@ -273,8 +280,10 @@ FIELDS = {
     "insert": ("op", "owner", "subscription_id", "kind", "keywords", "bbox", "circle", "geometry", "payload")
     + ("created_at", "expires_at"),
     "delete": ("op", "owner", "subscription_id", "at", "payload"),
+    "replace": ("op", "owner", "subscription_id", "kind", "keywords", "bbox", "circle", "geometry", "payload")
+    + ("at", "expires_at"),
 }
-MEMORY_FIELDS = ("point", "k", "window", "step", "alpha", "distance_scale_m")
+MEMORY_FIELDS = ("point", "k", "window", "step", "alpha", "distance_scale_m", "max_distance_m")
 
 
 def has_empty_validity(row: dict[str, Any], now_us: int) -> bool:
@@ -310,7 +319,7 @@ def matches(thing: PublishedObject, subscription: Incarnation) -> bool:
     """Whether an object matches a subscription (docs/architecture.md)."""
     if thing.ts < subscription.created_at or (subscription.end is not None and thing.ts >= subscription.end):
         return False
-    return (subscription.tree is None or holds(subscription.tree, thing.words)) and in_region(thing, subscription)
+    return (subscription.tree is None or holds(subscription.tree, thing.parts)) and in_region(thing, subscription)
 
 
 def in_region(thing: PublishedObject, subscription: Incarnation) -> bool:

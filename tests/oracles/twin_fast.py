@@ -83,8 +83,10 @@ def candidates(index: dict[Square, dict[str, list[Incarnation]]], thing: Publish
 def needed_words(tree: Tree, counts: dict[str, int]) -> tuple[float, set[str]]:
     """Return words of which every match must have one, chosen for the fewest objects, with the sum of these objects."""
     kind, inside = tree
-    if kind == "word":
-        return counts.get(inside, 0), {inside}
+    if kind in ("not", "every"):
+        return float("inf"), {EVERY_WORD}
+    if kind == "words":
+        return min((counts.get(word, 0), {word}) for word in inside)
     parts = [needed_words(part, counts) for part in inside]
     if kind == "and":
         return min(parts, key=lambda part: part[0])

@@ -21,7 +21,7 @@ MOST_ROWS = 10_000
 """Greatest k of the form: the default of the setting max_k."""
 
 PLACE, BOX = ("lon", "lat"), ("west", "south", "east", "north")
-TEXTS = ("kind", "keywords", "k", "limit", "alpha", "distance_scale_m", "window", "as_of", "version")
+TEXTS = ("kind", "keywords", "k", "limit", "alpha", "distance_scale_m", "max_distance_m", "window", "as_of", "version")
 """Fields of the form that are fields of a question."""
 
 
@@ -47,6 +47,14 @@ def question_fields() -> dict[str, Param]:
             "Metres from which on the place scores 0: topk. Empty: 25,000.",
             _ASKED,
             minimum=1,
+            maximum=1e9,
+        ),
+        "max_distance_m": field(
+            "number",
+            "Greatest distance",
+            "Metres beyond which objects do not count: knn. Empty: any.",
+            _ASKED,
+            minimum=0,
             maximum=1e9,
         ),
         "lon": field("number", "Longitude", "Of the point (knn, topk) or the centre of the circle.", _WHERE, **_LON),

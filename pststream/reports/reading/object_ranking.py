@@ -14,7 +14,8 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.arrow_columns import TIME
-from pststream.queries.kinds.contract import Description, ObjectRows, RankedAnswers, Window, WordWeights
+from pststream.queries.kinds.contract import Description, ObjectRows, RankedAnswers, Window, WordWeights, split_text
+from pststream.queries.kinds.keywords import has_phrases
 from pststream.reports.reading.pairs import flatten_lists
 from pststream.tables.delta_tables import TableReader
 from pststream.tables.log_events import StatisticsVersion, WithdrawnRows, statistics_in_force
@@ -93,7 +94,7 @@ def rank_objects(
         wanted &= pds.field("ts") >= pa.scalar(first, pa.int64()).cast(TIME)
     chosen_rows, values = [np.empty((2, 0), np.int64)], [np.empty(0, np.float32)]
     times, searched, complete = [np.empty((2, 0), np.int64)], 0, True
-    for rows in read_objects(reader, wanted):
+    for rows in read_objects(reader, wanted, has_phrases(asked.get("keywords"))):
         searched += len(rows.key)
         if searched > MAX_SEARCHED:
             complete = False
@@ -118,13 +119,16 @@ def rank_objects(
     return ObjectRanking(key[inside], ts[inside], value[inside], after, complete)
 
 
-def read_objects(reader: TableReader, wanted: pds.Expression) -> Iterator[ObjectRows]:
+def read_objects(reader: TableReader, wanted: pds.Expression, with_texts: bool = False) -> Iterator[ObjectRows]:
     """Yield the objects that pass a filter, the latest files first."""
+    columns = (*_COLUMNS, "text", "text_breaks") if with_texts else _COLUMNS
     for _, file in reader.files(names.OBJECTS, "object_key", wanted, greatest=True):
-        for batch in reader.batches_of(names.OBJECTS, file, _COLUMNS, wanted):
-            key, ts, lon, lat, terms = batch.columns
+        for batch in reader.batches_of(names.OBJECTS, file, columns, wanted):
+            key, ts, lon, lat, terms, *texts = batch.columns
             times = ts.cast(pa.int64()).to_numpy()
-            yield ObjectRows(key.to_numpy(), times, lon.to_numpy(), lat.to_numpy(), *flatten_lists(terms))
+            rows = zip(*(column.to_pylist() for column in texts), strict=True)
+            parts = [split_text(text or "", breaks or ()) for text, breaks in rows]
+            yield ObjectRows(key.to_numpy(), times, lon.to_numpy(), lat.to_numpy(), *flatten_lists(terms), parts)
 
 
 class StoredWordWeights:

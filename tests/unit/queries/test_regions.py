@@ -241,7 +241,7 @@ def test_two_boxes_are_two_pieces() -> None:
     circle = {"lon": 0.0, "lat": 0.0, "radius_m": 1.0}
     rows = insertions({"bbox": [5, 5, 6, 6]}, {"bbox": [0, 1, 2, 3]}, {"bbox": [170, 1, -170, 3]}, {"circle": circle})
     row, columns = make_pieces(rows.slice(1))
-    assert set(columns.schema.names) == {"clauses", *(column.name for column in PIECE_COLUMNS)}
+    assert set(columns.schema.names) == {"clauses", "verified", "phrases", *(column.name for column in PIECE_COLUMNS)}
     assert row.tolist() == [0, 1, 1, 2]
     boxes = list(zip(*(columns.column(side).to_pylist() for side in ("west", "south", "east", "north"))))
     assert boxes[:3] == [(0.0, 1.0, 2.0, 3.0), (170.0, 1.0, 180.0, 3.0), (-180.0, 1.0, -170.0, 3.0)]
