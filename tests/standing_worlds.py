@@ -90,6 +90,8 @@ def _life(rnd: random.Random, subscription_id: str, kinds: Sequence[Insertion]) 
         if rnd.randrange(2) == 0:
             step += rnd.choice((0, 0, 10))
             rows.append(rnd.choice(kinds)(rnd, subscription_id, step))
+            if rnd.randrange(2) == 0:
+                rows[-2:] = [worlds.as_replacement(rows[-1])]
     return rows
 
 
@@ -239,6 +241,8 @@ class StandingTwin:
             r["request_key"]: r for r in requests if r["op"] == "insert" and r["kind"] in ("knn", "topk")
         }
         self.deletions = [row for row in requests if row["op"] == "delete"]
+        replaced = [row for row in requests if row["replaced_key"] is not None]
+        self.deletions += [{**row, "subscription_key": row["replaced_key"]} for row in replaced]
         self.batches = [row for row in self._rows("batches") if row["status"] == "done"]
         self.batches.sort(key=lambda row: row["batch_id"])
         files = self._rows("files")

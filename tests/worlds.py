@@ -259,11 +259,21 @@ def _life(rnd: random.Random, subscription_id: str) -> Rows:
         if rnd.randrange(2) == 0:
             step += rnd.choice((-3, 0, 0, 10))
             rows.append(insertion(rnd, subscription_id, step))
+            if rnd.randrange(2) == 0:
+                rows[-2:] = [as_replacement(rows[-1])]
     if rnd.randrange(20) == 0:
         rows.insert(0, {"op": "delete", "subscription_id": subscription_id, "at": moment(step)})
     if rnd.randrange(20) == 0:
         rows.insert(0, insertion(rnd, subscription_id, step) | rnd.choice(BAD_FIELDS))
+    if rnd.randrange(20) == 0 and rows[0]["op"] == "insert":
+        rows[0] = as_replacement(rows[0])
     return rows
+
+
+def as_replacement(row: Row) -> Row:
+    """Return a replacement with the fields of an insertion, at the time from which that is valid."""
+    start = {"op": "replace", "at": row["created_at"]}
+    return {name: value for name, value in row.items() if name != "created_at"} | start
 
 
 BAD_FIELDS: tuple[Row, ...] = (

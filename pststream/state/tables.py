@@ -100,11 +100,14 @@ _TABLES = (
         "accepted requests, in the order of the log; an insertion is a subscription",
         (
             Column("request_key", INT, KEY),
-            Column("op", TEXT, "insert or delete"),
+            Column("op", TEXT, "insert or delete; a replacement is stored as an insertion"),
             Column("owner", TEXT, "who asks: the folder that the file landed in, or --owner; empty: nobody is named"),
             Column("subscription_id", TEXT, "as given by the subscriber; unique for an owner"),
             Column("subscription_key", INT, "request_key of the insertion that is inserted or deleted"),
-            Column("effective_at", TIME, "insert: start of validity; delete: its end (exclusive)"),
+            Column("replaced_key", INT, "insert: subscription_key of what a replacement ends, if it ends one", True),
+            Column(
+                "effective_at", TIME, "insert: start of validity; delete: end (exclusive), also of what is replaced"
+            ),
             Column("expires_at", TIME, "insert: end of validity (exclusive); null is never", True),
             *request_columns(),
             Column("room", INT, "entries that it may take, see docs/input.md; delete: 0"),

@@ -318,7 +318,7 @@ def test_requests_of_random_worlds(ending: str, tmp_path: Path) -> None:
 def test_parquet_of_near_plain_types(tmp_path: Path) -> None:
     in_columns = 0
     names = [name for name in request_fields() if name != "centre"]
-    for number, rnd in cases("request parquet", 600):
+    for number, rnd in cases("request parquet", 800):
         rows = rnd.choice((1, 5, 20, 20))
         # Most files have the fields of one kind alone, as any other field makes a row a reject.
         kind = KINDS[rnd.choice(("range", "knn", "topk", "frequent_terms"))]

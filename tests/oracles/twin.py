@@ -20,6 +20,8 @@ Its rules (docs/architecture.md):
   is after the new `created_at`.
   delete: `unknown_subscription` if the id was never inserted, or its last incarnation ended at or before `at` (a
   second deletion is such a case); `before_insertion` if `at <= created_at` of the last incarnation.
+  replace: a deletion and an insertion with `created_at` = `at`, or the insertion alone if the last incarnation has
+  ended; `before_insertion` if `at <= created_at` of the last incarnation.
 - An object matches a subscription if and only if its point lies in the region, edges included, the expression is
   true, and `created_at <= ts < end`. Neither the order in which the two logs were read nor the cuts matter. A deletion
   retracts matches at or after its `at`.
@@ -242,10 +244,13 @@ class RequestLog:
         known = FIELDS.get(row.get("op"), ()) + (MEMORY_FIELDS if row.get("kind") else ())
         if any(value is not None and name not in known for name, value in row.items()):
             raise BadRow("a field is unknown")
-        if row.get("op") == "insert":
+        if row.get("op") in ("insert", "replace"):
+            row = row if row["op"] == "insert" else {**row, "created_at": row.get("at")}
             if has_empty_validity(row, self.now_us):
                 return "empty_validity"
-            return self._insert(read_insertion(row, self.now_us))
+            new = read_insertion(row, self.now_us)
+            ended = self._delete(new.subscription_id, new.created_at) if row["op"] == "replace" else ""
+            return ended if ended == "before_insertion" else self._insert(new)
         if row.get("op") == "delete":
             at = row.get("at")
             return self._delete(identifier(row.get("subscription_id")), self.now_us if at is None else time_us(at))
@@ -263,10 +268,10 @@ class RequestLog:
         if not lives:
             return "unknown_subscription"
         last = lives[-1]
-        if last.end is not None and last.end <= at:
-            return "unknown_subscription"
         if at <= last.created_at:
             return "before_insertion"
+        if last.end is not None and last.end <= at:
+            return "unknown_subscription"
         last.end = at
         return ""
 
@@ -275,6 +280,8 @@ FIELDS = {
     "insert": ("op", "owner", "subscription_id", "kind", "keywords", "bbox", "circle", "geometry", "payload")
     + ("created_at", "expires_at"),
     "delete": ("op", "owner", "subscription_id", "at", "payload"),
+    "replace": ("op", "owner", "subscription_id", "kind", "keywords", "bbox", "circle", "geometry", "payload")
+    + ("at", "expires_at"),
 }
 MEMORY_FIELDS = ("point", "k", "window", "step", "alpha", "distance_scale_m", "max_distance_m")
 

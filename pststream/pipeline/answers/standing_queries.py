@@ -19,13 +19,14 @@ from pststream.base import names
 from pststream.base.arrays import distinct_values, is_among, offsets_of
 from pststream.base.arrow_columns import integers, lists, one_array, take_lists
 from pststream.kernels.answers.fold_rows import rows_of_keys
+from pststream.pipeline.index.build_index import ending_requests
 from pststream.queries.kinds.registry import MOST_TIMES_K, ranked_answers
 from pststream.search.verified_questions import VerifiedQuestions
 from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.storage.parquet_files import open_parquet, without_views
 
 COLUMNS = (
-    *("request_key", "op", "subscription_key", "effective_at", "expires_at", "kind", "k", "window_us"),
+    *("request_key", "op", "subscription_key", "replaced_key", "effective_at", "expires_at", "kind", "k", "window_us"),
     *("window_objects", "clauses", "verified", "phrases"),
 )
 """Columns of `requests` that are read, with the numbers of the kinds."""
@@ -214,7 +215,7 @@ def _within(values: np.ndarray, bounds: tuple[int, int]) -> np.ndarray:
 
 def layout() -> str:
     """Return the name and version of the arrays in the node's cache; kinds are numbered in the order of their names."""
-    return "-".join(("queries-4", *ranked_answers()))
+    return "-".join(("queries-5", *ranked_answers()))
 
 
 def weighed_kinds() -> np.ndarray:
@@ -268,7 +269,7 @@ def _arrays_of(rows: pa.Table) -> tuple[Queries, Deletions]:
     """Return the insertions of kinds with memory, and all deletions."""
     kind_index = pc.index_in(rows.column("kind"), pa.array(list(ranked_answers()), pa.string()))
     kind, op = kind_index.fill_null(-1).to_numpy().astype(np.int8), rows.column("op").to_numpy()
-    deleted = rows.filter(pa.array(op == "delete"))
+    deleted = ending_requests(rows)
     deletions = Deletions(*(integers(deleted, name) for name in ("request_key", "subscription_key", "effective_at")))
     is_insertion = (kind >= 0) & (op == "insert")
     inserted, kind = rows.filter(pa.array(is_insertion)), kind[is_insertion]

@@ -287,7 +287,7 @@ def last_row_with_room(one: StagedFile, file: File) -> int:
 
 def taken_by(rows: pa.RecordBatch) -> np.ndarray:
     """Return what each of some requests takes, in the order of QUOTAS: int64[n, 3]; nothing if it deletes."""
-    inserted = pc.equal(rows.column("op"), "insert").cast(pa.int64())
+    inserted = pc.not_equal(rows.column("op"), "delete").cast(pa.int64())
     return np.stack([inserted.to_numpy(), rows.column("room").to_numpy(), rows.column("postings").to_numpy()], 1)
 
 
