@@ -20,9 +20,9 @@ from pststream.kernels.compile import node_folder
 from pststream.pipeline.answers.bucket_snapshots import last_snapshot
 from pststream.pipeline.answers.log_rows import slices_of
 from pststream.pipeline.answers.standing_queries import StandingQueries, layout
-from pststream.pipeline.answers.standing_regions import group_request_files
 from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.plans.topk_plan import TopkPlan
+from pststream.search.object_cache import group_request_files
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.open_snapshot import StoredSegments, list_segments
 from pststream.settings import Settings

@@ -28,6 +28,7 @@ from pststream.pipeline.batch.worker_parts import WorkerParts
 from pststream.pipeline.index.build_index import PIECES, TASK_BYTES, make_pieces, read_requests, split_by_bytes
 from pststream.search.object_cache import ObjectFile, settled_groups
 from pststream.search.object_segments import ObjectSegment
+from pststream.search.stored_conditions import ATTRIBUTES, ATTRIBUTES_FIELD, ConditionLog, read_stored_attributes
 from pststream.search.wanted_rows import (
     QUESTION_COLUMNS,
     PieceQuestions,
@@ -44,7 +45,7 @@ from pststream.tables.ledgers import Ledger
 from pststream.tables.log_events import NONE, WithdrawnRows, withdrawn_requests
 
 COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
-"""Columns of `objects` that are routed."""
+"""Columns of `objects` that are routed; with conditions, their attributes too."""
 
 SCHEMA = pa.schema([TABLES[names.OBJECTS].schema.field(name) for name in COLUMNS])
 
@@ -53,12 +54,15 @@ SCHEMA = pa.schema([TABLES[names.OBJECTS].schema.field(name) for name in COLUMNS
 class LateRequests:
     """The late subscriptions of a batch: insertions in the slices with keys in `keys`, created at `created_to`
     (microseconds) or before, without those that were set aside.
+
+    have_conditions: whether some of them may have one
     """
 
     slices: tuple[Slice, ...]
     keys: KeyRange
     created_to: int
     withdrawn: WithdrawnRows
+    have_conditions: bool
 
 
 @lru_cache(maxsize=2)
@@ -141,7 +145,7 @@ def route_objects(context: TaskContext, after_key: int, parts: WorkerParts, scan
     began = time.thread_time()
     routes = _prepare_routes(context, scan.tag, after_key)
     seen, sent, latest = 0, 0, names.NO_TIME
-    for objects in _read_objects(scan, segment):
+    for objects in _read_objects(scan, segment, context.conditions):
         seen += objects.num_rows
         if scan.withdrawn:
             objects = objects.filter(pa.array(~scan.withdrawn.contain(objects.column("object_key").to_numpy())))
@@ -200,18 +204,32 @@ def _find_workers(objects: pa.RecordBatch, routes: _Routes, workers: int) -> tup
     return position.astype(np.int32), worker.astype(np.int32)
 
 
-def _read_objects(scan: ObjectScan, segment: ObjectSegment | None) -> Iterator[pa.RecordBatch]:
+def _read_objects(
+    scan: ObjectScan, segment: ObjectSegment | None, conditions: ConditionLog
+) -> Iterator[pa.RecordBatch]:
     """Yield the objects of a scan; from a segment, only those that its late subscriptions may match."""
     if segment is not None and scan.late is not None:
         wanted = find_wanted_rows(segment, _questions(scan.late, scan.keys.up_to))
         if wanted is not None:  # otherwise it is less work to read all objects
             for first in range(0, len(wanted), BATCH_ROWS):
                 columns = object_columns(segment, wanted[first : first + BATCH_ROWS])
-                yield pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
+                rows = pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
+                if conditions:
+                    rows = _with_attributes(rows, scan, scan.late)
+                yield conditions.project(rows)
             return
-    for rows in read_slices(scan.slices, COLUMNS, scan.keys):
+    columns = [*COLUMNS, ATTRIBUTES] if conditions else COLUMNS
+    for rows in map(conditions.project, read_slices(scan.slices, columns, scan.keys)):
         is_new = scan.tag == NEW_OBJECTS
         yield rows if is_new else rows.filter(pa.array(micros(rows.column("ts")) >= scan.min_ts))
+
+
+def _with_attributes(rows: pa.RecordBatch, scan: ObjectScan, late: LateRequests) -> pa.RecordBatch:
+    """Add the attributes, which segments lack, to objects of a scan; nulls if no late subscription asks for them."""
+    attributes = pa.nulls(rows.num_rows, ATTRIBUTES_FIELD.type)
+    if late.have_conditions:
+        attributes = read_stored_attributes(scan.slices, rows.column("object_key").to_numpy())
+    return rows.append_column(ATTRIBUTES_FIELD, attributes)
 
 
 OBJECT_BYTES = 150
@@ -262,7 +280,8 @@ def _late_requests(home: Home, batch: dict[str, Any], ledger: Ledger, created_to
     if sum(file.bytes for file in files) * requests > TASK_BYTES * rows:
         return None
     slices = (whole_file(path) for path, _ in addresses_and_rows(home, names.REQUESTS, files))
-    return LateRequests(tuple(slices), keys, created_to, withdrawn_requests(home))
+    have_conditions = any("condition_names" in file.low for file in files)
+    return LateRequests(tuple(slices), keys, created_to, withdrawn_requests(home), have_conditions)
 
 
 def _asked_groups(

@@ -145,6 +145,9 @@ def required_value(record: Mapping[str, Any], name: str) -> Any:
 _MOST_BYTES_OF_CHARACTER = 12
 """In JSON, as two escapes; in UTF-8 it has at most 4."""
 
+MAX_WHERE_BYTES = 16_384
+"""Bytes of the conditions on attributes of a request in their canonical form."""
+
 _OTHER_BYTES = 65_536
 """More than the other fields of a request need: names, times, blanks."""
 
@@ -173,7 +176,7 @@ class RequestLimits:
     def longest_row(self) -> int:
         """Bytes of a line of JSON above which a request cannot be within the other bounds."""
         known = self.max_id_bytes + self.max_payload_bytes + MAX_CHARACTERS + self.region.longest_text
-        return min(_MOST_BYTES_OF_CHARACTER * known + _OTHER_BYTES, sys.maxsize)
+        return min(_MOST_BYTES_OF_CHARACTER * (known + MAX_WHERE_BYTES) + _OTHER_BYTES, sys.maxsize)
 
 
 class IndexPieces(NamedTuple):
