@@ -113,6 +113,8 @@ class SourceSettings:
     files      a folder below `objects/` of the landing folder, or a pattern of paths below it (fnmatch: `*` also stands
                for `/`)
     columns, constants, timezone, time_unit   as the options of `pststream ingest`; an empty zone: that of the settings
+    attributes  whether columns that are no field are kept, or the names of those that are
+    types       type of columns that are kept: text, number, boolean or time
     """
 
     name: str
@@ -121,6 +123,8 @@ class SourceSettings:
     constants: tuple[tuple[str, str], ...] = ()
     timezone: str = ""
     time_unit: str | None = None
+    attributes: bool | tuple[str, ...] = True
+    types: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -333,25 +337,39 @@ def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Sett
     return settings
 
 
+_EXAMPLE = '"..."'
+_EXAMPLES = {
+    "columns": '{ ts = "time" }',
+    "constants": '{ text = "" }',
+    "types": '{ depth = "number" }',
+    "attributes": '["depth", "place"], or false',
+}
+
+
 def _read_sources(tables: Any) -> tuple[SourceSettings, ...]:
     """Return the sources of a settings file in its order. Raises SettingError with the source and the key."""
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise SettingError("sources", "is not made of tables", "write [sources.<name>] and its keys below")
-    known: dict[str, Any] = {field.name: "" for field in fields(SourceSettings)[1:]} | {"columns": {}, "constants": {}}
+    known: dict[str, Any] = {field.name: "" for field in fields(SourceSettings)[1:]}
+    known |= {"columns": {}, "constants": {}, "types": {}, "attributes": []}
     sources = []
     for name, table in tables.items():
         for key, value in table.items():
             if key not in known:
                 raise SettingError(f"sources.{name}.{key}", "unknown key", "known keys: " + ", ".join(known))
-            texts = value.values() if isinstance(value, dict) else [value]
+            if key == "attributes" and isinstance(value, bool):
+                continue
+            texts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
             if type(value) is not type(known[key]) or not all(isinstance(text, str) for text in texts):
-                hint = f'{key} = {{ ts = "time" }}' if known[key] == {} else f'{key} = "..."'
+                hint = f"{key} = {_EXAMPLES.get(key, _EXAMPLE)}"
                 raise SettingError(f"sources.{name}.{key}", f"{value!r} is of another kind", hint)
         if not table.get("files"):
             raise SettingError(f"sources.{name}.files", "is missing", 'files = "crimes" or files = "*/crimes-*.csv"')
         columns = tuple((field, tuple(text.split("+"))) for field, text in table.get("columns", {}).items())
-        given = {"columns": columns, "constants": tuple(table.get("constants", {}).items())}
-        given["files"] = table["files"].rstrip("/")
+        given: dict[str, Any] = {key: tuple(table.get(key, {}).items()) for key in ("constants", "types")}
+        given |= {"columns": columns, "files": table["files"].rstrip("/")}
+        kept = table.get("attributes", True)
+        given["attributes"] = kept if isinstance(kept, bool) else tuple(kept)
         sources.append(SourceSettings(name, **table | given))
     return tuple(sources)
 
@@ -383,6 +401,8 @@ def default_file() -> str:
         '# constants = { text = "" }',
         '# timezone = "America/Chicago"',
         '# time_unit = "s"  # of numbers: s or ms',
+        '# attributes = ["offense", "beat"]  # other columns that are kept; false: none; by default all',
+        '# types = { beat = "number" }  # of columns that are kept: text, number, boolean or time',
         "",
         "# A sink that matches are delivered to. Add any number of sinks, below all keys above.",
         "# [sinks.alerts]",

@@ -11,6 +11,16 @@ from pststream.base.arrays import concatenate_ranges, offsets_of
 TIME = pa.timestamp("us", tz="UTC")
 """Type of the columns of times: microseconds since 1970, in UTC."""
 
+ATTRIBUTE_TYPES = ("text", "number", "boolean", "time", "json")
+"""Types of the attributes of objects."""
+
+ATTRIBUTES = pa.map_(pa.string(), pa.struct([("type", pa.string()), ("value", pa.string())]))
+"""Type of the column of attributes, by name.
+
+`type` is one of ATTRIBUTE_TYPES; `value` is the text, the number as JSON writes it, true or false, an ISO time in UTC,
+or the JSON of a list or object.
+"""
+
 Csr = tuple[np.ndarray, np.ndarray]
 """Lists as two arrays: the offsets of the lists, one more than there are lists, and the values of all."""
 

@@ -9,13 +9,15 @@ and for one record that crosses a block; here each of these records is a reject 
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from pststream.base.errors import InputFileError
+from pststream.input.attributes import TEXT, KeptColumns, Values, column_of
 from pststream.input.input_files import ByteStream, PartStream, check_head
 from pststream.input.raw_values import is_utf8_block, reject_invalid_utf8
 from pststream.input.row_chunks import (
@@ -38,10 +40,13 @@ _MAX_HEADER_BYTES = 1 << 20
 _OTHER_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "pipe"}
 
 
-def read_csv(path: str, sources: ColumnSources, part: FilePart | None = None) -> Iterator[ColumnChunk]:
+def read_csv(
+    path: str, sources: ColumnSources, part: FilePart | None = None, kept: KeptColumns | None = None
+) -> Iterator[ColumnChunk]:
     """Yield chunks of the wanted columns, all text. Blank lines are not rows; an empty file has no rows.
 
     part: read only these records after the header.
+    kept: the columns that become attributes, if they are not empty; of several with one name the last one
     Raises InputFileError where the file as a whole is not such a CSV file, at once or when the fault is reached.
     """
     with closing(ByteStream(path)) as stream:
@@ -51,10 +56,10 @@ def read_csv(path: str, sources: ColumnSources, part: FilePart | None = None) ->
             return
         check_columns(path, sources, header, _delimiter_hint(header))
         if part is None:
-            yield from records.chunks(header, column_names(sources))
+            yield from records.chunks(header, column_names(sources), kept)
             return
     with closing(PartStream(path, part.start, part.stop)) as stream:
-        yield from _Records(path, stream, part.rows_before).chunks(header, column_names(sources))
+        yield from _Records(path, stream, part.rows_before).chunks(header, column_names(sources), kept)
 
 
 def find_header_end(path: str) -> int:
@@ -108,9 +113,9 @@ class _Records:
         except csv.Error as error:
             raise InputFileError(self._path, f"not a CSV file: its header cannot be read: {error}") from None
 
-    def chunks(self, header: list[str], names: list[str]) -> Iterator[ColumnChunk]:
+    def chunks(self, header: list[str], names: list[str], kept: KeptColumns | None) -> Iterator[ColumnChunk]:
         """Yield the records after the header."""
-        scan = _Scan(MAX_CHUNK_ROWS, header, names)
+        scan = _Scan(MAX_CHUNK_ROWS, header, names, kept)
         while True:
             count = self._scan(scan)
             if count:
@@ -165,13 +170,20 @@ class _Records:
             detail = f"the row has {scan.fields[i]} fields, the header {scan.columns}"
             rejected.append(Reject(int(numbers[i]), "", "wrong_field_count", raw, detail))
         data = np.frombuffer(self._data, np.uint8)
-        arrays = [
-            _column(data, scan.starts[:count][whole, k], scan.ends[:count][whole, k]) for k in range(len(scan.names))
-        ]
-        table = pa.RecordBatch.from_arrays(arrays, names=scan.names)
-        chunk = ColumnChunk(self._path, numbers[whole], table, rejected)
         content = memoryview(self._data)[scan.records[0, 0] : self._start]
-        return chunk if is_utf8_block(content) else reject_invalid_utf8(chunk)
+        is_utf8 = is_utf8_block(content)
+        starts, ends = scan.starts[:count][whole], scan.ends[:count][whole]
+        names = scan.names if is_utf8 else scan.all_names
+        arrays = [_column(data, starts[:, k], ends[:, k]) for k in range(len(names))]
+        chunk = ColumnChunk(self._path, numbers[whole], pa.RecordBatch.from_arrays(arrays, names=names), rejected)
+        if not is_utf8:
+            chunk = reject_invalid_utf8(chunk)
+            left = np.isin(numbers[whole], chunk.rows)
+            starts, ends = starts[left], ends[left]
+            chunk = replace(chunk, table=chunk.table.select(scan.names))
+        if scan.kept is None or not scan.others:
+            return chunk
+        return replace(chunk, attributes=_attributes(data, starts, ends, scan.others, scan.kept))
 
     def _reject_unclosed_quote(self, scan: "_Scan") -> ColumnChunk:
         """Reject the line at `start`: its quote is never closed, so the next line begins a new record."""
@@ -195,17 +207,42 @@ class _Records:
 
 
 class _Scan:
-    """Arrays that `scan_records` fills; reused for each chunk."""
+    """Arrays that `scan_records` fills; reused for each chunk.
 
-    def __init__(self, most: int, header: list[str], names: list[str]) -> None:
+    names       the columns of fields; `all_names` has those that become attributes, too
+    others      the latter, with their index in `all_names`
+    """
+
+    def __init__(self, most: int, header: list[str], names: list[str], kept: KeptColumns | None = None) -> None:
         self.columns = len(header)
-        self.names = names
-        self.slots = np.array([names.index(name) if name in names else -1 for name in header], dtype=np.int64)
+        self.names, self.kept = names, kept
+        others = [name for name in dict.fromkeys(header) if kept is not None and kept.name_of(name)]
+        self.all_names = list(dict.fromkeys([*names, *others]))
+        slots = {name: slot for slot, name in enumerate(self.all_names)}
+        self.others = {name: slots[name] for name in others}
+        most = min(most, max(1, BLOCK_BYTES // max(1, len(slots))))  # a record has a comma for each
+        self.slots = np.array([slots.get(name, -1) for name in header], dtype=np.int64)
         self.records = np.zeros((most, 2), np.int64)
         self.fields = np.zeros(most, np.int64)
-        self.starts = np.zeros((most, len(names)), np.int64)
-        self.ends = np.zeros((most, len(names)), np.int64)
+        self.starts = np.zeros((most, len(slots)), np.int64)
+        self.ends = np.zeros((most, len(slots)), np.int64)
         self.unclosed = False
+
+
+def _attributes(
+    data: np.ndarray, starts: np.ndarray, ends: np.ndarray, columns: Mapping[str, int], kept: KeptColumns
+) -> pa.Array:
+    """Return the attributes of records, whose fields have these borders (int64[n,w]), of columns with these indices."""
+    indices = list(columns.values())
+    starts, ends = starts[:, indices], ends[:, indices]
+    size = ends - starts
+    present = size > 0
+    quoted = size == 2
+    present[quoted] = data[starts[quoted]] != ord('"')
+    chosen = np.nonzero(present)[1]
+    texts = _column(data, starts[present], ends[present])
+    types = np.full(len(chosen), TEXT, np.int8)
+    return column_of(Values(present.sum(axis=1), list(columns), chosen, types, texts), kept)
 
 
 def _column(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> pa.Array:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base.errors import InputFileError
+from pststream.input.attributes import BOOLEAN, JSON, MAX_NAMES, NUMBER, TEXT, KeptColumns, Values, column_of, finite
 from pststream.input.input_files import ByteStream, PartStream, check_head
 from pststream.input.raw_values import NotFinite, format_number
 from pststream.input.request_fields import JsonLines, scan_json
@@ -34,6 +35,7 @@ from pststream.input.row_chunks import (
 from pststream.queries.decode_json import NestedTooDeeply, decode_json
 
 _SAMPLE_KEYS = 1_000
+_SAMPLE_LINES = 20
 _LIMITS = {"lon": 180, "lat": 90}
 """Fields of numbers. A number with a decimal point that is not below the limit is parsed by itself."""
 _DECODER = json.JSONDecoder(parse_constant=NotFinite)
@@ -43,10 +45,13 @@ MAX_VALUES = 1 << 20
 default bounds has not as many."""
 
 
-def read_json(path: str, sources: ColumnSources, part: FilePart | None = None) -> Iterator[ColumnChunk]:
+def read_json(
+    path: str, sources: ColumnSources, part: FilePart | None = None, kept: KeptColumns | None = None
+) -> Iterator[ColumnChunk]:
     """Yield chunks of the wanted fields. Blank lines are not rows, but count as lines. A missing field is null.
 
     part: read only these lines.
+    kept: the members that become attributes
     Raises InputFileError if the file as a whole is not JSON Lines. Raises it also if all of the first rows lack the id,
     or if all of them lack a wanted field and have an unknown field: the wanted field probably has another name there.
     """
@@ -55,7 +60,7 @@ def read_json(path: str, sources: ColumnSources, part: FilePart | None = None) -
     with closing(PartStream(path, part.start, part.stop) if part else ByteStream(path)) as stream:
         lines_before = part.rows_before if part else 0
         for block in _blocks(path, stream, part is None):
-            yield from _parse_block(path, sources, block, lines_before)
+            yield from _parse_block(path, sources, block, lines_before, kept)
             lines_before += block.count(b"\n") + 1
 
 
@@ -223,24 +228,31 @@ def _is_unicode(value: Any) -> bool:
     return True
 
 
-def _parse_block(path: str, sources: ColumnSources, block: bytes, lines_before: int) -> Iterator[ColumnChunk]:
+def _parse_block(
+    path: str, sources: ColumnSources, block: bytes, lines_before: int, kept: KeptColumns | None
+) -> Iterator[ColumnChunk]:
     """Yield chunks of the lines of a block; lines that the kernel does not read are parsed one by one."""
     names, limits = column_names(sources), _limits(sources)
     numbers = {name for field in _LIMITS for name in sources.get(field, ())}
-    for some in scan_json(block, names, MAX_CHUNK_ROWS, limits):
+    # Members are found fast by their names, which are usually those of the first lines.
+    sample = b"" if kept is None else b"\n".join(block.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES])
+    first = next(scan_json(sample, names, _SAMPLE_LINES, limits, True), None)
+    more = first.fields.other_names(MAX_NAMES) if first else []
+    for some in scan_json(block, [*names, *more], MAX_CHUNK_ROWS, limits, kept is not None):
         rows, plain = lines_before + 1 + some.numbers, some.fields.plain
         fields = some.fields if plain.all() else some.fields.select(plain)
         table = pa.RecordBatch.from_arrays([fields[name].scalars() for name in names], names=names)
-        chunk = ColumnChunk(path, rows[plain], table)
+        chunk = ColumnChunk(path, rows[plain], table, [], fields.attributes(kept) if kept else None)
         if plain.all():
             yield chunk
             continue
         lines = [block[start:stop] for start, stop in some.lines[~plain].tolist()]
-        odd = _parse_exactly(path, names, numbers, rows[~plain].tolist(), lines)
+        odd = _parse_exactly(path, names, numbers, rows[~plain].tolist(), lines, kept)
         both = np.concatenate([chunk.rows, odd.rows])
         order = np.argsort(both)
         table = pa.concat_batches([chunk.table, odd.table]).take(pa.array(order))
-        yield ColumnChunk(path, both[order], table, odd.rejected)
+        attributes = pa.concat_arrays([chunk.attributes, odd.attributes]).take(pa.array(order)) if kept else None
+        yield ColumnChunk(path, both[order], table, odd.rejected, attributes)
 
 
 def _limits(sources: ColumnSources) -> list[int]:
@@ -250,11 +262,19 @@ def _limits(sources: ColumnSources) -> list[int]:
     return [alone.get(name, 0) if used.count(name) == 1 else 0 for name in column_names(sources)]
 
 
-def _parse_exactly(path: str, names: list[str], numbers: set[str], rows: list[int], lines: list[bytes]) -> ColumnChunk:
+def _parse_exactly(
+    path: str,
+    names: list[str],
+    numbers: set[str],
+    rows: list[int],
+    lines: list[bytes],
+    kept: KeptColumns | None = None,
+) -> ColumnChunk:
     """Parse each line by itself: slow, exact. NaN in a field that is not a number counts as missing."""
     chunk = decode_lines(path, names, rows, lines)
     columns: list[list[str | None]] = [[] for _ in names]
-    kept = []
+    good: list[int] = []
+    line_of = dict(zip(rows, lines))
     rejected = list(chunk.rejected)
     for row, record in zip(chunk.rows, chunk.records):
         values = [record.get(name) for name in names]
@@ -262,11 +282,53 @@ def _parse_exactly(path: str, names: list[str], numbers: set[str], rows: list[in
         if at is not None:
             rejected.append(Reject(row, names[at], "not_a_value", json.dumps(values[at], ensure_ascii=False)))
             continue
-        kept.append(row)
+        good.append(row)
         for name, column, value in zip(names, columns, values):
             if isinstance(value, NotFinite) and name not in numbers:
                 value = None
             column.append(value if value is None or isinstance(value, str) else format_number(value))
     arrays = [pa.array(column, pa.string()) for column in columns]
     table = pa.RecordBatch.from_arrays(arrays, names=names)
-    return ColumnChunk(path, np.array(kept, dtype=np.int64), table, rejected)
+    attributes = _exact_attributes([line_of[row] for row in good], kept) if kept else None
+    return ColumnChunk(path, np.array(good, dtype=np.int64), table, rejected, attributes)
+
+
+def _exact_attributes(lines: list[bytes], kept: KeptColumns) -> pa.Array:
+    """Return the attributes of lines, each an object; numbers, lists and objects as they are written."""
+    columns, counts, chosen, types, texts = dict[str, int](), [], [], [], []
+    for line in lines:
+        members = _members(line.removeprefix(BOM).decode("utf-8"))
+        wanted = [(name, *one) for name, one in members.items() if one[0] is not None and kept.name_of(name)]
+        counts.append(len(wanted))
+        for name, value, written in wanted:
+            chosen.append(columns.setdefault(name, len(columns)))
+            is_json, is_text = isinstance(value, list | dict), isinstance(value, str)
+            types.append(JSON if is_json else TEXT if is_text else BOOLEAN if isinstance(value, bool) else NUMBER)
+            texts.append(value if is_text else written)
+    arrays = np.array(counts, np.int64), list(columns), np.array(chosen, np.int64), np.array(types, np.int8)
+    return column_of(Values(*arrays, pa.array(texts, pa.string())), kept)
+
+
+def _members(text: str) -> dict[str, tuple[Any, str]]:
+    """Return the value of each member of a JSON object, and how it is written; of equal names the last one.
+
+    NaN and infinities, which JSON has not, are null.
+    """
+    constants: list[str] = []
+    decoder = json.JSONDecoder(parse_constant=constants.append)
+    members, at = {}, _skip_blanks(text, text.index("{") + 1)
+    while text[at] != "}":
+        name, at = decoder.raw_decode(text, at)
+        start, before = _skip_blanks(text, _skip_blanks(text, at) + 1), len(constants)
+        value, at = decoder.raw_decode(text, start)
+        is_json = len(constants) == before
+        members[name] = value, text[start:at] if is_json else json.dumps(finite(value), ensure_ascii=False)
+        at = _skip_blanks(text, at)
+        at = _skip_blanks(text, at + 1) if text[at] == "," else at
+    return members
+
+
+def _skip_blanks(text: str, at: int) -> int:
+    while text[at] in " \t\r\n":
+        at += 1
+    return at

@@ -5,6 +5,7 @@ The number of a row is its position in the file, from 1.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,8 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pststream.base.arrow_columns import ATTRIBUTES
 from pststream.base.errors import InputFileError, PassingError, passing_number
 from pststream.base.names import MAX_JSON_LEVELS
+from pststream.input.attributes import MAX_NAMES, KeptColumns, of_table
 from pststream.input.input_files import most_expanded, open_seekable
 from pststream.input.parquet_batches import expands_too_much, read_batches
 from pststream.input.raw_values import is_all_utf8, is_text, reject_invalid_utf8
@@ -37,19 +40,41 @@ from pststream.queries.kinds.registry import describe_unknown
 _DAMAGED = "it is cut short, damaged or of another format: fetch it again, or give --format"
 
 
-def read_parquet(path: str, sources: ColumnSources, part: FilePart | None = None) -> Iterator[ColumnChunk]:
+def read_parquet(
+    path: str, sources: ColumnSources, part: FilePart | None = None, kept: KeptColumns | None = None
+) -> Iterator[ColumnChunk]:
     """Yield chunks of the wanted columns in the file's types, text as string.
 
     part: read only these row groups.
+    kept: the columns that become attributes, unless they are of bytes
     Raises InputFileError where the file is not Parquet, cut short or damaged, has a row of more than MAX_ROW_BYTES, or
     decodes to more bytes than a compressed file may; at once or when the fault is reached.
     """
     with _open(path) as (source, file):
         check_columns(path, sources, file.schema_arrow.names)
-        for chunk in _chunks(path, source, file, column_names(sources), part):
+        names, others = column_names(sources), _others(path, file.schema_arrow, kept)
+        for chunk in _chunks(path, source, file, list(dict.fromkeys([*names, *others])), part):
             for index in _find_long_rows(chunk.table, MAX_ROW_BYTES):
                 raise InputFileError(path, f"row {chunk.rows[index]} is longer than {MAX_ROW_BYTES} bytes")
+            if kept is not None and others:
+                columns = chunk.table.select(others)
+                column = columns.column(0).cast(ATTRIBUTES) if kept.is_retry else of_table(columns, kept)
+                chunk = replace(chunk, table=chunk.table.select(names), attributes=column)
             yield chunk
+
+
+def _others(path: str, schema: pa.Schema, kept: KeptColumns | None) -> list[str]:
+    """Return the columns that become attributes; raises InputFileError for one that is nested too deeply."""
+    named = [field for field in schema if kept is not None and kept.name_of(field.name)]
+    others = [field for field in named if schema.names.count(field.name) == 1 and not _is_bytes(field.type)]
+    for field in others:
+        _check_levels(path, field)
+    return [field.name for field in others]
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    of = pa.types
+    return any(test(kind) for test in (of.is_binary, of.is_large_binary, of.is_fixed_size_binary, of.is_binary_view))
 
 
 def read_parquet_requests(
@@ -102,8 +127,9 @@ def _chunks(
     check_row_number(path, file.metadata.num_rows)
     row = before = part.rows_before if part else 0
     groups = range(part.start, part.stop) if part else range(file.metadata.num_row_groups)
+    most = max(1, min(MAX_CHUNK_ROWS, MAX_CHUNK_ROWS * MAX_NAMES // max(1, len(names))))  # nulls take no bytes
     left = _allowed_bytes(path, file, groups)
-    for batch in read_batches(path, source, file, groups, names, MAX_CHUNK_ROWS, MAX_ROW_BYTES, left):
+    for batch in read_batches(path, source, file, groups, names, most, MAX_ROW_BYTES, left):
         rows = np.arange(row + 1, row + len(batch) + 1, dtype=np.int64)
         row += len(batch)
         table = pa.RecordBatch.from_arrays([_decode(batch.column(name)) for name in names], names=names)

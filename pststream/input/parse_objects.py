@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.base.arrow_columns import TIME
+from pststream.base.arrow_columns import ATTRIBUTE_TYPES, ATTRIBUTES, TIME
 from pststream.base.errors import UsageError
+from pststream.input.attributes import KeptColumns, Values, column_of, too_long
 from pststream.input.parse_times import (
     AMBIGUOUS_US,
     EARLIEST_US,
@@ -72,10 +73,13 @@ HASH_CHARACTERS = 12
 OBJECTS = pa.schema(
     [
         ("row", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("lon", pa.float64()), ("lat", pa.float64()),
-        ("text", pa.string()), ("terms", pa.list_(pa.int64())),
+        ("text", pa.string()), ("terms", pa.list_(pa.int64())), ("attributes", ATTRIBUTES),
     ]
 )  # fmt: skip
 """Accepted objects: as the table `objects`, with the row of the file in place of keys."""
+
+_NAMED_TYPES = ATTRIBUTE_TYPES[:4]
+"""Types that a source may name: JSON of lists and objects is known as such."""
 
 _RANGES = {"lon": 180.0, "lat": 90.0}
 
@@ -88,6 +92,10 @@ class ObjectOptions:
     constants   the value of a field in all rows, or, if `columns` names the field too, in rows where it is blank
     timezone    IANA name of the zone of times without one
     time_unit   unit of times that are numbers (TIME_UNITS), None if it is not named
+    attributes  whether columns that are no field are kept, or the names of those that are
+    types       type of columns that are kept (see KeptColumns)
+    source      name of the source in the settings, empty: none
+    is_retry    the file has objects that were rejected before, with their attributes
     sha256      of the file, for ids of ROW: a later file of the same name has others
 
     Raises UsageError for options that contradict each other, SettingError for an unknown zone.
@@ -100,11 +108,20 @@ class ObjectOptions:
     max_text_bytes: int = 1_048_576
     max_id_bytes: int = sys.maxsize
     time_unit: str | None = None
+    attributes: bool | tuple[str, ...] = True
+    types: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    is_retry: bool = False
 
     def __post_init__(self) -> None:
         check_zone(self.timezone)
         if self.time_unit not in (None, *TIME_UNITS):
             raise UsageError(f"no unit of time is {self.time_unit!r}", "units: " + ", ".join(TIME_UNITS))
+        for name, kind in self.types.items():
+            if kind not in _NAMED_TYPES:
+                raise UsageError(
+                    f"column {name}: no attribute has the type {kind!r}", "types: " + ", ".join(_NAMED_TYPES)
+                )
         for name in (*self.columns, *self.constants):
             if name not in OBJECT_FIELDS:
                 raise UsageError(f"objects have no field {name!r}", "fields: " + ", ".join(OBJECT_FIELDS))
@@ -121,6 +138,16 @@ class ObjectOptions:
         """The columns of each field, for the reader; without fields that need no column."""
         named = {name: list(self.columns.get(name, [name])) for name in OBJECT_FIELDS if not self._only_constant(name)}
         return {name: columns for name, columns in named.items() if columns != [ROW]}
+
+    @property
+    def kept(self) -> KeptColumns | None:
+        """The columns that are kept as attributes; None: there are none. A column that is joined with others is."""
+        if self.attributes is False and not self.source:
+            return None
+        fields = frozenset(columns[0] for columns in self.sources.values() if len(columns) == 1)
+        names = None if self.attributes is True else frozenset(self.attributes or ())
+        of_times = self.timezone, self.time_unit
+        return KeptColumns(fields, frozenset(OBJECT_FIELDS), names, self.types, self.source, *of_times, self.is_retry)
 
     def _only_constant(self, name: str) -> bool:
         return name in self.constants and name not in self.columns
@@ -150,10 +177,11 @@ def parse_objects(chunk: ColumnChunk, options: ObjectOptions) -> tuple[pa.Record
     lons = _coordinates(chunk, options, faults, "lon")
     lats = _coordinates(chunk, options, faults, "lat")
     texts = _texts(chunk, options, faults)
-    columns = [pa.array(chunk.rows), ids, times, lons, lats, texts]
+    attributes = _attributes(chunk, options, faults)
+    columns = [pa.array(chunk.rows), ids, times, lons, lats, texts, attributes]
     good = faults.faultless
     kept = columns if good.all() else [column.filter(pa.array(good)) for column in columns]
-    accepted = pa.RecordBatch.from_arrays([*kept, terms_of(kept[-1])], schema=OBJECTS)
+    accepted = pa.RecordBatch.from_arrays([*kept[:-1], terms_of(kept[-2]), kept[-1]], schema=OBJECTS)
     return accepted, rejects_table([*chunk.rejected, *faults.rejects(chunk.rows)])
 
 
@@ -233,3 +261,17 @@ def _texts(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.
     texts = pc.fill_null(to_texts(raw) if plain else pa.nulls(len(raw), pa.string()), "")
     faults.mark(is_longer(texts, options.max_text_bytes), "text", "text_too_long", raw)
     return texts
+
+
+def _attributes(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.Array:
+    rows = len(chunk.rows)
+    column = chunk.attributes
+    if column is None and options.source and options.kept:
+        nothing = np.zeros(0, np.int64)
+        column = column_of(
+            Values(np.zeros(rows, np.int64), (), nothing, nothing, pa.array([], pa.string())), options.kept
+        )
+    if column is None:
+        return pa.nulls(rows, ATTRIBUTES)
+    faults.mark(too_long(column), "attributes", "attributes_too_long", pa.nulls(rows, pa.string()))
+    return column

@@ -6,6 +6,7 @@ Files may be plain or compressed (.gz, .zst).
 from collections.abc import Collection, Iterator
 
 from pststream.base.errors import InputFileError
+from pststream.input.attributes import KeptColumns
 from pststream.input.csv_reader import read_csv
 from pststream.input.input_files import format_of
 from pststream.input.json_reader import read_json, read_json_requests
@@ -18,15 +19,19 @@ REQUIRED_OF_REQUESTS = ("op", "subscription_id")
 
 
 def read_chunks(
-    path: str, format: str | None, sources: ColumnSources, part: FilePart | None = None
+    path: str,
+    format: str | None,
+    sources: ColumnSources,
+    part: FilePart | None = None,
+    kept: KeptColumns | None = None,
 ) -> Iterator[ColumnChunk]:
     """Yield the rows of a file as columns, at most 65,536 rows and some megabytes at a time.
 
     If `format` is None, the ending of the file name decides; `sources` gives the columns to read for each field; with
-    `part`, only its rows are read. Raises InputFileError if the file as a whole cannot be read, at once or when the
-    fault is reached. So callers commit nothing before the last chunk is read.
+    `part`, only its rows are read; the columns of `kept` become attributes. Raises InputFileError if the file as a
+    whole cannot be read, at once or when the fault is reached. So callers commit nothing before the last chunk is read.
     """
-    return _READERS[format_of(path, format)](path, sources, part)
+    return _READERS[format_of(path, format)](path, sources, part, kept)
 
 
 def read_requests(

@@ -9,14 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.base.arrays import offsets_of
+from pststream.base.arrays import offsets_of, sum_slices
 from pststream.base.arrow_columns import utf8_of
+from pststream.input.attributes import BOOLEAN as TRUTH
+from pststream.input.attributes import JSON, NUMBER, KeptColumns, Values, column_of
 from pststream.input.parse_times import parse_times
 from pststream.input.raw_values import is_utf8_block
 from pststream.kernels.parsing.json_lines import (
+    BOOLEAN,
     LIST,
     NULL,
     OBJECT,
+    RARE,
     REAL,
     TEXT,
     WHOLE,
@@ -33,6 +37,9 @@ from pststream.kernels.parsing.json_values import (
     write_others,
 )
 from pststream.queries.raw_fields import RawPolygons
+
+_ATTRIBUTE_OF_KIND = np.zeros(RARE + 1, np.int8)
+_ATTRIBUTE_OF_KIND[[WHOLE, REAL, BOOLEAN, LIST, OBJECT, RARE]] = NUMBER, NUMBER, TRUTH, JSON, JSON, JSON
 
 
 class _JsonField(NamedTuple):
@@ -145,6 +152,34 @@ class JsonFields:
         others = offsets_of(~is_known[self.fields] & (self.kinds != NULL))
         return others[self.lasts] > others[self.firsts]
 
+    def other_names(self, most: int) -> list[str]:
+        """Return the names of members of no field, `most` of them at most."""
+        starts, stops = (self.spans[self.fields < 0, border] for border in (0, 1))
+        texts = _strings(*gather_texts(self.data, starts, stops, np.full(len(starts), TEXT, np.int16)))
+        return [str(name) for name in texts.unique()[:most].to_pylist()]
+
+    def attributes(self, kept: KeptColumns) -> pa.Array:
+        """Return the members that are kept as attributes (ATTRIBUTES); all lines are plain."""
+        fields, unknown = self.fields.astype(np.int64), np.flatnonzero(self.fields < 0)
+        columns = list(self.names)
+        if len(unknown):
+            starts, stops = (self.spans[unknown, border] for border in (0, 1))
+            keys = _strings(*gather_texts(self.data, starts, stops, np.full(len(starts), TEXT, np.int16)))
+            encoded = keys.dictionary_encode()
+            fields[unknown] = encoded.indices.to_numpy() + len(columns)
+            columns += encoded.dictionary.to_pylist()
+        is_kept = np.array([kept.name_of(column) is not None for column in columns], bool)
+        chosen = is_kept[fields] & (self.kinds != NULL)
+        counts = sum_slices(chosen, np.concatenate([self.firsts, self.lasts[-1:]]))
+        kinds, spans = self.kinds[chosen], self.spans[chosen]
+        types = _ATTRIBUTE_OF_KIND[kinds]
+        rare = np.flatnonzero(kinds == RARE)
+        types[rare[self.data[spans[rare, 2]] < ord("[")]] = NUMBER
+        texts = _strings(*gather_texts(self.data, *np.ascontiguousarray(spans[:, 2:].T), kinds))
+        positions = np.cumsum(is_kept) - 1
+        named = [column for column, is_one in zip(columns, is_kept) if is_one]
+        return column_of(Values(counts, named, positions[fields[chosen]], types, texts), kept)
+
     def written(self) -> tuple[pa.Array, np.ndarray]:
         """Return each line as JSON without its nulls, null if it has no others, and which could be written: bool[n]."""
         offsets, texts, has, written = write_others(
@@ -166,19 +201,22 @@ class JsonLines(NamedTuple):
 
 
 def scan_json(
-    block: bytes, names: Collection[str], most: int, limits: Sequence[int] | None = None
+    block: bytes, names: Collection[str], most: int, limits: Sequence[int] | None = None, others: bool = False
 ) -> Iterator[JsonLines]:
     """Find the fields of these names in the lines of a block, at most `most` lines at a time.
 
-    limits: of each field; only these fields are read, and a line is plain only if their values are texts or numbers,
-    and each number is below the limit of its field, or whole if the limit is 0. Without limits all members are read.
+    limits: of the first fields; only fields are read, and a line is plain only if the values of these fields are texts
+    or numbers, and each number is below the limit of its field, or whole if the limit is 0. Without limits all members
+    are read.
+    others: whether members of no field are read too
     """
     data, every = np.frombuffer(block, np.uint8), limits is None
-    wanted = WantedFields(*_names_as_bytes(names), limits=np.array(limits or [0] * len(names), np.int64), every=every)
+    limits = [0] * len(names) if limits is None else limits
+    wanted = WantedFields(*_names_as_bytes(names), np.array(limits, np.int64), every, others)
     ordinals = {name: ordinal for ordinal, name in enumerate(names)}
     utf8 = is_utf8_block(memoryview(block))
     # A member has a colon; of the fields alone each line has one at most.
-    room = np.count_nonzero(data == ord(":")) if every else most * len(names)
+    room = np.count_nonzero(data == ord(":")) if every or others else most * len(names)
     position, feeds = 0, 0
     while position < len(data):
         out = FoundMembers(

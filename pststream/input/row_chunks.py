@@ -31,6 +31,7 @@ REASONS: dict[str, str] = {
     "time_out_of_range": "the time is outside the years 1900 to 2199",
     "text_too_long": "the text is longer than allowed",
     "id_too_long": "the id is longer than allowed",
+    "attributes_too_long": "the columns that are no field are more than 256, or longer than 64 KiB with their names",
     # A request is not valid.
     "unknown_operation": "the operation is neither insert nor delete",
     "not_yours": "the request names another owner than that of its file",
@@ -142,12 +143,14 @@ class ColumnChunk:
     rows      int64[n]    number of each row: data rows of CSV and Parquet from 1, lines of JSON Lines from 1
     table     n rows      the wanted columns under the file's names; text if CSV, and if JSON of mixed types
     rejected              rows that cannot be decoded; they are not in `table`
+    attributes            the columns that are kept as attributes (ATTRIBUTES), null where a row has none; None: no row
     """
 
     file: str
     rows: np.ndarray
     table: pa.RecordBatch
     rejected: list[Reject] = field(default_factory=list)
+    attributes: pa.Array | None = None
 
 
 @dataclass(frozen=True)

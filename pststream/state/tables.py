@@ -10,14 +10,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pststream.base import names
-from pststream.base.arrow_columns import TIME, Column
+from pststream.base.arrow_columns import ATTRIBUTES, TIME, Column
 from pststream.queries.kinds.registry import request_columns
 from pststream.queries.shapes.registry import PIECE_COLUMNS
 
 INT, FLOAT, TEXT, BOOL = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 IDS, FLOATS, TEXTS = (pa.list_(kind) for kind in (INT, FLOAT, TEXT))
 SECONDS, COUNTS = pa.map_(TEXT, FLOAT), pa.map_(TEXT, INT)
-RECORD = pa.struct([("object_id", TEXT), ("ts", TIME), ("lon", FLOAT), ("lat", FLOAT), ("text", TEXT)])
+RECORD = pa.struct(
+    [("object_id", TEXT), ("ts", TIME), ("lon", FLOAT), ("lat", FLOAT), ("text", TEXT), ("attributes", ATTRIBUTES)]
+)
 RESULTS = pa.list_(pa.struct([("name", TEXT), ("value", FLOAT), ("success", BOOL)]))
 
 SOUGHT = ("object_id", "lon", "lat", "alpha")
@@ -82,6 +84,7 @@ _TABLES = (
             Column("lat", FLOAT, "degrees, WGS84"),
             Column("text", TEXT, "as published; empty if none"),
             Column("terms", IDS, "distinct term ids, ascending"),
+            Column("attributes", ATTRIBUTES, "columns of the file that are no field: type and value of each", True),
             Column("ingest_id", INT, "the ingest that wrote the row"),
         ),
         ("object_key",),

@@ -266,16 +266,18 @@ class WantedFields(NamedTuple):
 
     names         uint8[]     their names as UTF-8
     name_offsets  int64[w+1]  slice of `names` of each
-    limits        int64[w]    unless `every`: a number of the field is odd unless it is below the limit; 0: unless it is
-                              whole
-    every         bool        find all members, and no ESCAPED or RARE values: lines with one are odd. If not, find
-                              those of fields, and neither BOOLEAN, LIST, OBJECT nor RARE values
+    limits        int64[l]    unless `every`, of the first l fields: a number of the field is odd unless it is below the
+                              limit; 0: unless it is whole. Neither BOOLEAN, LIST, OBJECT nor RARE values are found
+                              of these fields
+    every         bool        find all members, and no ESCAPED or RARE values: lines with one are odd
+    others        bool        find members of no field too; if neither, find those of fields
     """
 
     names: np.ndarray
     name_offsets: np.ndarray
     limits: np.ndarray
     every: bool
+    others: bool
 
 
 class FoundMembers(NamedTuple):
@@ -307,7 +309,7 @@ def _scan_line(data, i, stop, wanted, row, out, members):
     Returns the end of the line, -1 if it is odd, and the number after the last member. No part of a plain line has a
     line feed.
     """
-    names, name_offsets, limits, every = wanted
+    names, name_offsets, limits, every, others = wanted
     places, fields, kinds, spans = out.places, out.fields, out.kinds, out.spans
     i = skip_blanks(data, i, stop)
     if i >= stop or data[i] != _OPEN:
@@ -325,7 +327,7 @@ def _scan_line(data, i, stop, wanted, row, out, members):
         if field >= 0:
             if places[row, field] >= 0:
                 return -1, members
-        elif every:
+        elif every or others:
             # Each key is compared with all before it, so many of them would take long.
             unknown += 1
             if unknown > _MOST_UNKNOWN or _is_repeated(data, key, key_stop, fields, spans, first, members):
@@ -341,13 +343,13 @@ def _scan_line(data, i, stop, wanted, row, out, members):
         if every:
             if kind >= ESCAPED:
                 return -1, members
-        elif field >= 0:
+        elif 0 <= field < len(limits):
             if kind == WHOLE or kind == REAL:
                 if not _is_below(data, value, i, kind, limits[field]):
                     return -1, members
             elif kind != TEXT and kind != ESCAPED and kind != NULL:
                 return -1, members
-        if every or field >= 0:
+        if every or others or field >= 0:
             if field >= 0:
                 places[row, field] = members
             quote = 1 if kind == TEXT or kind == ESCAPED else 0

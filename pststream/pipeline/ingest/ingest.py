@@ -94,6 +94,9 @@ class ReaderOptions:
     constants: tuple[tuple[str, str], ...] = ()
     timezone: str = "UTC"
     time_unit: str | None = None
+    attributes: bool | tuple[str, ...] = True
+    types: tuple[tuple[str, str], ...] = ()
+    source: str = ""
     max_text_bytes: int = 1_048_576
 
 
@@ -105,8 +108,8 @@ def options_of(settings: Settings, source: SourceSettings | None = None) -> Read
     options = ReaderOptions(timezone=settings.timezone, max_text_bytes=settings.max_text_bytes)
     if source is None:
         return options
-    own = {name: getattr(source, name) for name in ("columns", "constants", "time_unit")}
-    options = replace(options, timezone=source.timezone or settings.timezone, **own)
+    own = {name: getattr(source, name) for name in ("columns", "constants", "time_unit", "attributes", "types")}
+    options = replace(options, source=source.name, timezone=source.timezone or settings.timezone, **own)
     try:
         object_options(options.__dict__)
     except PstError as error:

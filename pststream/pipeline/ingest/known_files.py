@@ -33,6 +33,9 @@ GIVEN_PATH = "given_path"
 """Key in the options of a copy: the path of the file that was copied."""
 
 
+_DECIDING = ("columns", "constants", "timezone", "time_unit", "attributes", "types", "source")
+
+
 class _Reading(NamedTuple):
     """What the options of a file say that decides on its rows."""
 
@@ -52,7 +55,7 @@ def owner_of(options: str) -> str:
 @lru_cache(maxsize=4_096)
 def _reading_of(options: str) -> _Reading:
     of_file: Mapping[str, Any] = json.loads(options)
-    other = [of_file.get(name) for name in ("columns", "constants", "timezone", "time_unit")]
+    other = [of_file.get(name) for name in _DECIDING]
     named = (of_file.get(name) for name in ("format", "owner", LANDED, UNDATED, GIVEN_PATH))
     format, owner, landed, undated, given_path = named
     return _Reading(format, owner or "", bool(landed), bool(undated), given_path, json.dumps(other))

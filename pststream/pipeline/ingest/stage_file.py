@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.base.arrow_columns import TIME, micros
+from pststream.base.arrow_columns import ATTRIBUTES, TIME, micros
 from pststream.base.errors import NO_ROOM, InputFileError, PassingError, PstError, passing_number
 from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.base.utc_times import to_micros
@@ -51,6 +51,7 @@ from pststream.queries.text.expression import MAYBE_REMARKABLE, REMARKS, find_re
 from pststream.state import fetched_files
 from pststream.state.home import Home
 from pststream.state.tables import IDS
+from pststream.tables.log_events import OPTION
 from pststream.tables.owners import find_owner_fault
 
 File = dict[str, Any]
@@ -78,7 +79,7 @@ SCHEMAS = {
     "objects": pa.schema(
         [
             ("row", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("lon", pa.float64()),
-            ("lat", pa.float64()), ("text", pa.string()), ("terms", IDS), *_REJECT,
+            ("lat", pa.float64()), ("text", pa.string()), ("terms", IDS), ("attributes", ATTRIBUTES), *_REJECT,
         ]
     ),
     "requests": pa.schema([*REQUESTS, ("room", pa.int64()), ("postings", pa.int64()), *_REJECT]),
@@ -314,7 +315,7 @@ def _parse(kind: str, file: File, at: dt.datetime, part: FilePart | None) -> Ite
         return
     parsing, ahead = replace(object_options(options), sha256=file["sha256"]), options[MAX_AHEAD]
     latest = to_micros(at) + ahead * 1_000_000 if ahead else names.NEVER_US
-    for chunk in read_chunks(file["path"], options["format"], parsing.sources, part):
+    for chunk in read_chunks(file["path"], options["format"], parsing.sources, part, parsing.kept):
         objects, rejects = parse_objects(chunk, parsing)
         yield from split_future_objects(objects, latest)
         yield rejects
@@ -325,7 +326,17 @@ def object_options(options: dict[str, Any]) -> ObjectOptions:
     columns = {name: tuple(sources) for name, sources in options["columns"]}
     bounds = {name: options[name] for name in OBJECT_BOUNDS if name in options}
     times = {name: options[name] for name in ("timezone", "time_unit")}
-    return ObjectOptions(columns, dict(options["constants"]), **times, **bounds)
+    kept = options.get("attributes", True)
+    return ObjectOptions(
+        columns,
+        dict(options["constants"]),
+        attributes=kept if isinstance(kept, bool) else tuple(kept),
+        types=dict(options.get("types", ())),
+        source=options.get("source", ""),
+        is_retry=OPTION in options,
+        **times,
+        **bounds,
+    )
 
 
 def _add_missing_columns(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 
 from pststream.base.errors import InputFileError
 from pststream.input import json_reader
+from pststream.input.attributes import KeptColumns
 from pststream.input.json_reader import decode_lines
 from pststream.input.readers import read_chunks
 from pststream.input.request_fields import scan_json
-from pststream.input.row_chunks import ColumnChunk
+from pststream.input.row_chunks import BOM, ColumnChunk
 from tests.fuzz.cases import examples
 from tests.oracles import rows as slow
 from tests.oracles.records import read_records, to_records
 
 SOURCES = {"object_id": ["id"], "lon": ["lon"], "text": ["text"]}
 NAMES = ["id", "lon", "text"]
+KEPT = KeptColumns(frozenset(NAMES))
 
 
 def written(tmp_path: Path, content: bytes | str, name: str = "x.jsonl") -> str:
@@ -43,8 +45,24 @@ def as_texts(chunk: ColumnChunk) -> dict[int, list[str | None]]:
 
 def both_ways(lines: list[bytes]) -> tuple[ColumnChunk, ColumnChunk]:
     """Parse lines with the kernel, and each by itself."""
-    (fast,) = json_reader._parse_block("x", SOURCES, b"\n".join(lines), 0)
-    return fast, json_reader._parse_exactly("x", NAMES, {"lon"}, list(range(1, len(lines) + 1)), lines)
+    (fast,) = json_reader._parse_block("x", SOURCES, b"\n".join(lines), 0, KEPT)
+    return fast, json_reader._parse_exactly("x", NAMES, {"lon"}, list(range(1, len(lines) + 1)), lines, KEPT)
+
+
+def as_values(chunk: ColumnChunk) -> dict[int, dict[str, Any]]:
+    """Row number to attributes, as Python reads their values."""
+    assert chunk.attributes is not None
+    read = {"text": str, "number": json.loads, "boolean": json.loads, "json": json.loads}
+    attributes = chunk.attributes.to_pylist(maps_as_pydicts="strict")
+    assert all(row is None or row for row in attributes)
+    by_row = [{name: read[one["type"]](one["value"]) for name, one in (row or {}).items()} for row in attributes]
+    return dict(zip(chunk.rows.tolist(), by_row))
+
+
+def members(line: bytes) -> dict[str, Any]:
+    """The members of a line that are attributes, without nulls, and without NaN, which JSON has not."""
+    record = json.loads(line.removeprefix(BOM), parse_constant=lambda _: None)
+    return {name: value for name, value in record.items() if value is not None and name and name not in NAMES}
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -54,13 +72,18 @@ ROWS = st.fixed_dictionaries(
         "lon": st.floats(-180, 180),
         "text": st.one_of(st.none(), TEXTS),
     },
-    optional={"other": st.one_of(st.booleans(), st.lists(st.integers(0, 9)), TEXTS)},
+    optional={
+        "other": st.one_of(st.booleans(), st.lists(st.integers(0, 9)), TEXTS, st.none(), st.integers()),
+        "more": st.one_of(st.floats(), st.dictionaries(TEXTS, st.floats() | TEXTS)),
+    },
 )
 ODD_LINES = [
     "[1]", "{", "}", '{"id": 1, "id": 2}', '{"id": 1}{"id": 2}', ' {"id": 1}', '{"lon": NaN}', '{"lon":1e400}',
     '{"lon":01}', '{"text": {"a": 1}}', '{"text": true}', '{"id": "\\ud800"}', '{"id": "\\x"}',
     '{"id": "a\tb"}', '{"id": 1,}', '{"id" 1}', '{"id": 9007199254740993}',
     '{"id": 123456789012345678901234567890}', '{"lon": 18}', '{"lon": "18"}', "{'id': 1}", '{"id": "a\0b"}',
+    '{"a": [1e400, NaN]}', '{"a": 1e400, "b": [1e400]}',
+    '{"a": NaN, "": 1, "_id": -0}',
     '{"id": 1} //', '{"id": 1} {', '{"other": {"id": "b"}, "id": "a"}', '{"lon": -0}', '{"lon": 1.}', "{}",
 ]  # fmt: skip
 LINES = st.one_of(
@@ -77,6 +100,8 @@ def test_the_fast_way_agrees_with_the_exact_one(lines: list[str]) -> None:
     assert fast.rejected == exact.rejected
     assert as_texts(fast) == as_texts(exact)
     assert fast.rows.tolist() == exact.rows.tolist()
+    assert fast.attributes == exact.attributes
+    assert as_values(fast) == {row: members(lines[row - 1].encode()) for row in fast.rows.tolist()}
 
 
 NESTED = st.recursive(
@@ -105,6 +130,8 @@ def test_any_line_is_read_as_the_json_module_reads_it(
     fast, exact = both_ways(lines)
     assert [tuple(one) for one in fast.rejected] == [tuple(one) for one in exact.rejected]
     assert as_texts(fast) == as_texts(exact)
+    assert fast.attributes == exact.attributes
+    assert as_values(fast) == {row: members(lines[row - 1]) for row in fast.rows.tolist()}
 
 
 @pytest.mark.parametrize("text", ["tea ü", 'a "quoted" \\ / tab\t', "\U0001f4a9 and \u0000", "é" * 50])
