@@ -185,6 +185,11 @@ def first_failed_test(condition: str | None, attributes: Mapping[str, Mapping[st
     return None
 
 
+def as_attributes(stored: Sequence[tuple[str, Mapping[str, str] | None]] | None) -> dict[str, Mapping[str, str]]:
+    """Return the attributes that have a value, of a value of the column `attributes` as Arrow converts it."""
+    return {name: value for name, value in stored or () if value is not None and value["value"] is not None}
+
+
 def _meets(stored: Mapping[str, str] | None, wanted: Any) -> bool:
     if isinstance(wanted, dict) and "exists" in wanted:
         return (stored is not None) == wanted["exists"]
@@ -213,9 +218,7 @@ def _within_bound(stored: Mapping[str, str], operator: str, bound: Any) -> bool:
         value = _as_number(stored["type"], stored["value"])
     if value is None:
         return False
-    return bool(
-        {"gt": value > bound, "gte": value >= bound, "lt": value < bound, "lte": value <= bound}[operator]
-    )
+    return bool({"gt": value > bound, "gte": value >= bound, "lt": value < bound, "lte": value <= bound}[operator])
 
 
 _DECIMAL = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?")
@@ -264,7 +267,8 @@ attribute that the object has, 0 for another.
 _NUMBER_FORM = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?$"
 _TIME_FORM = (
     "^(?P<year>[0-9]{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12][0-9]|3[01])"
-    "(?:[T ](?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])(?:[.](?P<fraction>[0-9]{1,9}))?)?"
+    "(?:[T ](?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])"
+    "(?::(?P<second>[0-5][0-9])(?:[.](?P<fraction>[0-9]{1,9}))?)?"
     "(?:Z|(?P<sign>[+-])(?P<hours>[01][0-9]|2[0-3]):(?P<minutes>[0-5][0-9]))?)?$"
 )
 
@@ -349,7 +353,9 @@ def read_attributes(columns: Sequence[pa.MapArray]) -> Attributes:
         lengths.append(of_part)
         for parts, part in zip((keys, labels), texts):
             parts.append(part)
-    name, label = (one_array(pa.chunked_array(parts, pa.large_string())).dictionary_encode() for parts in (keys, labels))
+    name, label = (
+        one_array(pa.chunked_array(parts, pa.large_string())).dictionary_encode() for parts in (keys, labels)
+    )
     kind, text = pc.extract_regex(label.dictionary, "(?s)^(?P<kind>[a-z]*):(?P<text>.*)$").flatten()
     return Attributes(
         offsets=offsets_of(np.concatenate(lengths)),
@@ -401,8 +407,8 @@ class Conditions(NamedTuple):
     """Compiled conditions, c of them.
 
     roots   int32[c]    first node of each
-    nodes   NODE[n]     a range with both ends, the plane of the value, and what is next where the value is below, within
-                        and above it: a node, HOLDS or FAILS
+    nodes   NODE[n]     a range with both ends, the plane of the value, and what is next where the value is below,
+                        within and above it: a node, HOLDS or FAILS
     planes  int64[p,2]  number of the name and class of each plane, in their order
     names   large_string[]  names of attributes
     labels  large_string[]  texts and truth values, as in Attributes
@@ -445,7 +451,7 @@ class _Compiler:
     def add(self, tests: Mapping[str, Any]) -> int:
         """Add the nodes of a condition, and return the first."""
         following = HOLDS
-        for name, test in reversed(tests.items()):
+        for name, test in reversed(list(tests.items())):
             number, failed = self.names.setdefault(name, len(self.names)), FAILS
             for kind, ranges in self._ranges(test).items():
                 plane = self.planes.setdefault((number, kind), len(self.planes))
@@ -526,7 +532,10 @@ class Evaluation:
         borders = np.searchsorted(name[by_name], np.arange(len(conditions.names) + 1))
         of_plane, kind = conditions.planes.T
         lengths = np.diff(borders)[of_plane]
-        attribute, plane = by_name[concatenate_ranges(borders[of_plane], lengths)], np.repeat(np.arange(len(kind)), lengths)
+        attribute, plane = (
+            by_name[concatenate_ranges(borders[of_plane], lengths)],
+            np.repeat(np.arange(len(kind)), lengths),
+        )
         owner = np.repeat(np.arange(self._objects), np.diff(attributes.offsets))
         self._cells = plane * self._objects + owner[attribute]
         self._known = values[kind[plane], attributes.value[attribute]]
@@ -562,7 +571,9 @@ class Evaluation:
         while len(active):
             at = self._conditions.nodes.take(node[active])
             value = self._find(at["plane"].astype(np.int64), row[active])
-            following = np.where(value < at["low"], at["below"], np.where(value > at["high"], at["above"], at["within"]))
+            following = np.where(
+                value < at["low"], at["below"], np.where(value > at["high"], at["above"], at["within"])
+            )
             node[active] = following
             active = active[following >= 0]
 

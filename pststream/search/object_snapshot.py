@@ -32,6 +32,7 @@ class ObjectSnapshot:
 
     sources       the data files of each segment; none: the weights of its words are not kept in the cache
     term_weights  the weights of words that are in force
+    restricted    the last snapshots of the objects that satisfy a condition, by the condition
     """
 
     def __init__(
@@ -44,12 +45,18 @@ class ObjectSnapshot:
         kept = [(segment, paths) for segment, paths in named if len(segment.keys)]
         self.segments, self.sources = [segment for segment, _ in kept], [paths for _, paths in kept]
         self.term_weights = term_weights
+        self.restricted: dict[str, ObjectSnapshot] = {}
         self._last_times: dict[int, int] = {}
         self._boundaries: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
 
     def without(self, keys: np.ndarray) -> "ObjectSnapshot":
         """Return a snapshot in which the objects with these keys (int64[n], ascending) count for no question."""
         return ObjectSnapshot([_leave_out(segment, keys) for segment in self.segments], self.sources, self.term_weights)
+
+    def choose(self, numbers: np.ndarray) -> "ObjectSnapshot":
+        """Return a snapshot of some of the segments, by their positions (int64[n])."""
+        sources = [self.sources[number] for number in numbers]
+        return ObjectSnapshot([self.segments[number] for number in numbers], sources, self.term_weights)
 
     def without_rows(self, rows: Sequence[np.ndarray]) -> "ObjectSnapshot":
         """Return a snapshot in which some rows of each segment, bool[n] of each, count for no question."""

@@ -38,6 +38,9 @@ ATTRIBUTES_FIELD = TABLES[names.OBJECTS].schema.field(ATTRIBUTES)
 _LAYOUTS = "conditions-1", "attributes-1"
 _ROW_BITS = 32
 
+KEPT_SNAPSHOTS = 8
+"""Snapshots of the objects that satisfy a condition that a process keeps; each has the keys of all objects."""
+
 
 class _Group(NamedTuple):
     """The conditions of the subscriptions in a group of data files.
@@ -113,9 +116,7 @@ class ConditionLog:
                 texts[place] = group.texts[condition[place]].as_py()
         return texts
 
-    def split(
-        self, snapshot: ObjectSnapshot, keys: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, ObjectSnapshot]]:
+    def split(self, snapshot: ObjectSnapshot, keys: np.ndarray) -> Iterator[tuple[np.ndarray, ObjectSnapshot]]:
         """Yield subscriptions with one condition together, as places in `keys` (int64[n]), and the objects that count.
 
         All of them without a condition are the last group, which may be empty.
@@ -126,7 +127,7 @@ class ConditionLog:
             groups.setdefault(text, []).append(place)
         plain = groups.pop(None, []) if self else range(len(keys))
         for text, places in groups.items():
-            yield np.array(places, np.int64), objects_that_meet(snapshot, text or "", self.cache_dir, self.cache_bytes)
+            yield np.array(places, np.int64), objects_that_meet(snapshot, text or "")
         yield np.array(plain, np.int64), snapshot
 
     def _groups(self) -> list[_Group]:
@@ -136,8 +137,8 @@ class ConditionLog:
 
 def list_conditions(home: Home, cache_dir: str, cache_bytes: int, up_to: int = names.MAX_INT64) -> ConditionLog:
     """Return the conditions of the subscriptions that requests up to a key insert."""
-    files = KeyRange("request_key", -1, up_to).files(list_data_files(home, names.REQUESTS))
-    files = [file for file in files if "condition_names" in file.low]
+    applied = KeyRange("request_key", -1, up_to).files(list_data_files(home, names.REQUESTS))
+    files = [file for file in applied if "condition_names" in file.low]
     groups = group_request_files(files, addresses_and_rows(home, names.REQUESTS, files))
     return ConditionLog(groups, cache_dir, cache_bytes)
 
@@ -196,28 +197,33 @@ def _from_arrays(arrays: dict[str, np.ndarray], name: str) -> pa.Array:
 # Stored objects
 
 
-def objects_that_meet(snapshot: ObjectSnapshot, condition: str, cache_dir: str, cache_bytes: int) -> ObjectSnapshot:
+def objects_that_meet(snapshot: ObjectSnapshot, condition: str) -> ObjectSnapshot:
     """Return a snapshot in which only the objects that satisfy a condition count for questions.
 
-    The snapshot has the sources of its segments. Windows of a number of objects are resolved in the other one, as they
-    count all objects.
+    The given one has the sources of its segments, and its weights name the node's cache. Windows of a number of objects
+    are resolved in it, as they count all objects.
     """
-    compiled = compile_conditions([condition])
+    if condition in snapshot.restricted:
+        return snapshot.restricted[condition]
+    compiled, weights = compile_conditions([condition]), snapshot.term_weights
 
     def fail(number: int) -> np.ndarray:
-        attributes = _stored_attributes(snapshot.sources[number], cache_dir, cache_bytes)
+        attributes = _stored_attributes(snapshot.sources[number], weights.cache_dir, weights.cache_bytes)
         rows = np.arange(len(attributes.offsets) - 1)
         return ~Evaluation(compiled, attributes).holds(np.zeros(len(rows), np.int64), rows)
 
-    return snapshot.without_rows([fail(number) for number in range(len(snapshot.segments))])
+    restricted = snapshot.without_rows([fail(number) for number in range(len(snapshot.segments))])
+    if len(snapshot.restricted) >= KEPT_SNAPSHOTS:
+        snapshot.restricted.clear()
+    snapshot.restricted[condition] = restricted
+    return restricted
 
 
 def _stored_attributes(paths: Paths, cache_dir: str, cache_bytes: int) -> Attributes:
     """Return the attributes of the objects of a segment, in the order of its rows."""
     arrays = _cache(_LAYOUTS[1], cache_dir, cache_bytes).arrays(paths, partial(_build_attributes, paths))
-    plain = (arrays[name] for name in ("offsets", "name", "value"))
-    texts = (_from_arrays(arrays, name) for name in ("names", "labels"))
-    return Attributes(*plain, *texts, arrays["numbers"], arrays["times"])
+    texts = {name: _from_arrays(arrays, name) for name in ("names", "labels")}
+    return Attributes(**{name: arrays[name] for name in Attributes._fields if name not in texts}, **texts)
 
 
 def _build_attributes(paths: Paths) -> dict[str, np.ndarray]:

@@ -25,6 +25,7 @@ from pststream.plans.topk_plan import TopkPlan
 from pststream.search.object_cache import group_request_files
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.open_snapshot import StoredSegments, list_segments
+from pststream.search.stored_conditions import ATTRIBUTES, ConditionLog, list_conditions
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.erasures import count_removals
@@ -77,6 +78,7 @@ class AnswerContext:
     cache_dir, cache_bytes   as `task_context.cache_place` returns them
     removals      number of removals of rows before this batch
     topk_version  version of `topk_plans` in force; None: candidates of `topk` are found by bucket
+    conditions    of the subscriptions
     """
 
     home: str
@@ -100,6 +102,7 @@ class AnswerContext:
     cache_bytes: int
     removals: int
     topk_version: int | None
+    conditions: ConditionLog
 
     def end(self, latest: int) -> Position:
         """Return the end of this batch; latest: greatest ts of its objects, names.NO_TIME if it has none."""
@@ -163,9 +166,12 @@ class AnswerContext:
         return started_at == (to_micros(batches[0]["started_at"]) if batches else 0)
 
     def read_messages(self, slices: Iterable[Slice]) -> Iterator[pa.RecordBatch]:
-        """Yield the objects of this batch in slices that are not withdrawn: object_key, ts, lon, lat, terms."""
+        """Yield the objects of this batch in slices that are not withdrawn: object_key, ts, lon, lat, terms, and with
+        conditions the attributes.
+        """
         keys = KeyRange("object_key", self.previous.objects_to, self.objects_to)
-        for rows in read_slices(slices, ["object_key", "ts", "lon", "lat", "terms"], keys):
+        columns = ["object_key", "ts", "lon", "lat", "terms", *([ATTRIBUTES] if self.conditions else [])]
+        for rows in map(self.conditions.project, read_slices(slices, columns, keys)):
             yield rows.filter(pa.array(~self.withdrawn.contain(rows.column("object_key").to_numpy())))
 
 
@@ -246,6 +252,7 @@ def make_answer_context(
         cache_bytes=cache_bytes,
         removals=batch["removals"],
         topk_version=topk_version_of(home, batch["plan_version"]) if "plan_version" in batch else None,
+        conditions=list_conditions(home, cache_dir, cache_bytes, batch["requests_to"]),
     )
 
 

@@ -20,6 +20,7 @@ from pststream.kernels.answers.columns import LIVE
 from pststream.kernels.answers.fold_rows import rows_of_keys
 from pststream.pipeline.answers.answer_context import UNITS, AnswerContext, short_digest
 from pststream.pipeline.answers.standing_queries import Queries, StandingQueries
+from pststream.search.stored_conditions import ATTRIBUTES
 from pststream.search.term_weights import TermWeights
 
 
@@ -42,7 +43,18 @@ def find_scored_candidates(
     if not index.segments:
         return
     for rows in context.read_messages(context.messages):
-        yield index.find_candidates(as_messages(rows, weights))
+        yield that_meet_conditions(context, rows, index.find_candidates(as_messages(rows, weights)))
+
+
+def that_meet_conditions(context: AnswerContext, objects: pa.RecordBatch, found: Values) -> Values:
+    """Return the candidates whose objects satisfy the conditions of the subscriptions on attributes."""
+    if not context.conditions or not len(found.object):
+        return found
+    keys = objects.column("object_key").to_numpy()
+    order = np.argsort(keys)
+    rows = order[np.searchsorted(keys, found.object, sorter=order)]
+    met = context.conditions.are_met(found.subscription, rows, objects.column(ATTRIBUTES))
+    return Values(*(column[met] for column in found))
 
 
 def drop_scored_index(folder: Path) -> None:

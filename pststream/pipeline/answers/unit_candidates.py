@@ -52,12 +52,11 @@ from pststream.pipeline.answers.fold_bucket import (
     send_report,
 )
 from pststream.pipeline.answers.log_rows import ENTRY, is_event, list_state_files, slices_of
-from pststream.pipeline.answers.scored_candidates import as_messages, as_subscriptions
+from pststream.pipeline.answers.scored_candidates import as_messages, as_subscriptions, that_meet_conditions
 from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.pipeline.planning.draw_sample import SEED, draw_objects
 from pststream.planning.papers.topk_sample import TopkSample
 from pststream.plans.topk_plan import TopkPlan
-from pststream.search.term_weights import TermWeights
 from pststream.settings import Settings
 from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
@@ -292,9 +291,10 @@ def find_unit_candidates(context: AnswerContext, unit: int, received: ReceivedRo
     with _own_folder(context.units_folder() / str(unit)) as folder:
         index = bring_up_unit(context, folder, UnitShare(plan, unit))
         brought_up = time.thread_time()
-        for messages in _messages(received, context.segments.weights):
-            objects += len(messages.key)
-            candidates.append(index.find_candidates(messages))
+        for rows in _objects(received):
+            objects += rows.num_rows
+            found = index.find_candidates(as_messages(rows, context.segments.weights))
+            candidates.append(that_meet_conditions(context, rows, found))
     ended = time.thread_time()
     for values in candidates:
         columns = dict(zip(("subscription_key", "object_key", "ts", "value"), values, strict=True))
@@ -304,16 +304,16 @@ def find_unit_candidates(context: AnswerContext, unit: int, received: ReceivedRo
     yield send_report(UnitReport(unit, objects, index.subscriptions, count, **seconds), UNIT_REPORT)
 
 
-def _messages(received: ReceivedRows, weights: TermWeights) -> Iterator[Messages]:
+def _objects(received: ReceivedRows) -> Iterator[pa.RecordBatch]:
     """Yield the received objects, SEARCHED_MESSAGES or somewhat more at a time."""
     waiting = list[pa.RecordBatch]()
     for _, rows in received:
         waiting.append(rows)
         if sum(one.num_rows for one in waiting) >= SEARCHED_MESSAGES:
-            yield as_messages(pa.concat_batches(waiting), weights)
+            yield pa.concat_batches(waiting)
             waiting = []
     if waiting:
-        yield as_messages(pa.concat_batches(waiting), weights)
+        yield pa.concat_batches(waiting)
 
 
 @contextmanager

@@ -212,8 +212,8 @@ def _read_objects(
         wanted = find_wanted_rows(segment, _questions(scan.late, scan.keys.up_to))
         if wanted is not None:  # otherwise it is less work to read all objects
             for first in range(0, len(wanted), BATCH_ROWS):
-                columns = object_columns(segment, wanted[first : first + BATCH_ROWS])
-                rows = pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
+                chosen = object_columns(segment, wanted[first : first + BATCH_ROWS])
+                rows = pa.RecordBatch.from_pydict(chosen, schema=SCHEMA)
                 if conditions:
                     rows = _with_attributes(rows, scan, scan.late)
                 yield conditions.project(rows)

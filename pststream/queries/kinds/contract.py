@@ -207,7 +207,7 @@ class MessagePart(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredObject:
-    """An accepted object as the table `objects` stores it."""
+    """An accepted object as the table `objects` stores it; attributes: type and value of each."""
 
     key: int
     object_id: str
@@ -216,6 +216,7 @@ class StoredObject:
     lat: float
     text: str
     terms: tuple[int, ...]
+    attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 class Validity(NamedTuple):
@@ -265,7 +266,9 @@ class MatchQuery(StoredQuery, Protocol):
 
 @dataclass(frozen=True)
 class StoredSubscription:
-    """One insertion of a subscription id and what ended it; deletions are (request_key, at)."""
+    """One insertion of a subscription id and what ended it; deletions are (request_key, at); where: its condition on
+    attributes in the canonical form.
+    """
 
     key: int
     owner: str
@@ -275,6 +278,7 @@ class StoredSubscription:
     created_at: dt.datetime
     expires_at: dt.datetime | None
     deletions: tuple[tuple[int, dt.datetime], ...] = ()
+    where: str | None = None
 
     def validity(self, applied: int | None = None) -> Validity:
         """Return when it is valid; with `applied`, only deletions up to that request key end it."""
