@@ -21,8 +21,8 @@ Its rules (docs/architecture.md):
   delete: `unknown_subscription` if the id was never inserted, or its last incarnation ended at or before `at` (a
   second deletion is such a case); `before_insertion` if `at <= created_at` of the last incarnation.
 - An object matches a subscription if and only if its point lies in the region, edges included, the expression is
-  true, and `created_at <= ts < end`. Neither the order in which the two logs were read nor the cuts matter. A deletion
-  retracts matches at or after its `at`.
+  true, its attributes satisfy `where` (`twin_rows.meets`), and `created_at <= ts < end`. Neither the order in which the
+  two logs were read nor the cuts matter. A deletion retracts matches at or after its `at`.
 
 Choices that the specification leaves open: a box compares longitudes as numbers, so lon 180 is no edge of a box that
 begins at -180; W > E means lon >= W or lon <= E. A point of latitude 90 belongs to a box only if its longitude does.
@@ -38,7 +38,7 @@ from typing import Any
 from tests.oracles.polygon import covers_geometry
 from tests.oracles.twin_expressions import Tree, holds, parse, words_of
 from tests.oracles.twin_regions import bounds_of, distance_m, in_box, read_box, read_circle, read_geometry
-from tests.oracles.twin_rows import BadRow, LogFile, field_of, identifier, number, rows_of, time_us
+from tests.oracles.twin_rows import BadRow, LogFile, field_of, identifier, meets, number, rows_of, time_us
 
 DAY_SECONDS = 86_400
 MAX_TEXT_BYTES = 1_048_576
@@ -68,6 +68,8 @@ class PublishedObject:
     lon: float
     lat: float
     words: frozenset[str]
+    attributes: dict[str, Any] = field(default_factory=dict, compare=False)
+    """All columns of its row, of which conditions name those that are no field."""
 
 
 @dataclass
@@ -211,6 +213,7 @@ def read_object(file: LogFile, row: dict[str, Any] | None, n: int, split: Split 
         number(field_of(file, row, n, "lon"), -180, 180),
         number(field_of(file, row, n, "lat"), -90, 90),
         frozenset(split(text or "")),
+        row,
     )
 
 
@@ -272,7 +275,7 @@ class RequestLog:
 
 FIELDS = {
     "insert": ("op", "owner", "subscription_id", "kind", "keywords", "bbox", "circle", "geometry", "payload")
-    + ("created_at", "expires_at"),
+    + ("where", "created_at", "expires_at"),
     "delete": ("op", "owner", "subscription_id", "at", "payload"),
 }
 MEMORY_FIELDS = ("point", "k", "window", "step", "alpha", "distance_scale_m")
@@ -310,6 +313,8 @@ def read_insertion(row: dict[str, Any], now_us: int) -> Incarnation:
 def matches(thing: PublishedObject, subscription: Incarnation) -> bool:
     """Whether an object matches a subscription (docs/architecture.md)."""
     if thing.ts < subscription.created_at or (subscription.end is not None and thing.ts >= subscription.end):
+        return False
+    if not meets(subscription.row.get("where"), thing.attributes):
         return False
     return (subscription.tree is None or holds(subscription.tree, thing.words)) and in_region(thing, subscription)
 
