@@ -237,10 +237,10 @@ def _as_number(kind: str, text: Any) -> float | None:
 
 def _as_time(kind: str, text: str) -> int | None:
     """Return microseconds since 1970; None: it is no time."""
-    found = _DATE_AND_TIME.fullmatch(text.strip(_BLANKS)) if kind in ("time", "text") else None
-    if found is None:
+    parts = _DATE_AND_TIME.fullmatch(text.strip(_BLANKS)) if kind in ("time", "text") else None
+    if parts is None:
         return None
-    day, _, clock, _, seconds, fraction, zone = found.groups()
+    day, _, clock, _, seconds, fraction, zone = parts.groups()
     try:
         moment = dt.datetime.fromisoformat(f"{day}T{clock or '00:00'}:{seconds or '00'}+00:00")
         shift = dt.datetime.fromisoformat(f"2000-01-01T00:00{zone or 'Z'}").utcoffset()
@@ -277,13 +277,13 @@ def numbers_of_texts(texts: pa.Array) -> np.ndarray:
     """Return the numbers that texts are as integers in the same order, MISSING for other texts: int64[n]."""
     plain = pc.utf8_trim(texts, _BLANKS)
     is_number = pc.fill_null(pc.match_substring_regex(plain, _NUMBER_FORM), False)
-    found = np.full(len(texts), MISSING)
+    values = np.full(len(texts), MISSING)
     numbers = plain.filter(is_number).cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0  # -0 is 0
     bits = numbers.view(np.int64)
-    found[is_number.to_numpy(zero_copy_only=False)] = np.where(
+    values[is_number.to_numpy(zero_copy_only=False)] = np.where(
         np.isfinite(numbers), bits ^ ((bits >> 63) & names.MAX_INT64), MISSING
     )
-    return found
+    return values
 
 
 def times_of_texts(texts: pa.Array) -> np.ndarray:
@@ -306,10 +306,10 @@ def times_of_texts(texts: pa.Array) -> np.ndarray:
     shift = (digits("hours") * 60 + digits("minutes")) * 60
     shift = np.where(pc.equal(pc.struct_field(parts, "sign"), "-").to_numpy(zero_copy_only=False), -shift, shift)
     seconds = (day * 24 + digits("hour")) * 3_600 + digits("minute") * 60 + digits("second") - shift
-    found = np.full(len(texts), MISSING)
+    values = np.full(len(texts), MISSING)
     is_day = (day < after) & (digits("year", 4) > 0)
-    found[indices] = np.where(is_day, seconds * 1_000_000 + digits("fraction", 9) // 1_000, MISSING)
-    return found
+    values[indices] = np.where(is_day, seconds * 1_000_000 + digits("fraction", 9) // 1_000, MISSING)
+    return values
 
 
 @lru_cache(maxsize=1 << 14)
@@ -554,9 +554,9 @@ class Evaluation:
         if self._table is not None:
             return self._table.take(cell)
         index, is_known = find_among(cell, self._cells)
-        found = self._absent[plane]
-        found[is_known] = self._known[index[is_known]]
-        return found
+        values = self._absent[plane]
+        values[is_known] = self._known[index[is_known]]
+        return values
 
     def holds(self, condition: np.ndarray, row: np.ndarray) -> np.ndarray:
         """Return for pairs of a condition and an object (int64[m] each) whether the object satisfies it: bool[m]."""

@@ -240,9 +240,9 @@ def _build_attributes(paths: Paths) -> dict[str, np.ndarray]:
 def read_stored_attributes(slices: Iterable[Slice], keys: np.ndarray) -> pa.Array:
     """Return the column `attributes` of objects (int64[n], in any order) that slices of data files contain."""
     order = np.argsort(keys)
-    parts, found = [pa.array([], ATTRIBUTES_FIELD.type)], [np.empty(0, np.int64)]
+    parts, places = [pa.array([], ATTRIBUTES_FIELD.type)], [np.empty(0, np.int64)]
     for rows in read_slices(slices, ["object_key", ATTRIBUTES]):
         index, is_wanted = find_among(rows.column(0).to_numpy(), keys[order])
-        found.append(order[index[is_wanted]])
+        places.append(order[index[is_wanted]])
         parts.append(rows.column(1).filter(pa.array(is_wanted)).cast(ATTRIBUTES_FIELD.type))
-    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(found))))
+    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))

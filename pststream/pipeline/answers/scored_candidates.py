@@ -46,15 +46,15 @@ def find_scored_candidates(
         yield that_meet_conditions(context, rows, index.find_candidates(as_messages(rows, weights)))
 
 
-def that_meet_conditions(context: AnswerContext, objects: pa.RecordBatch, found: Values) -> Values:
+def that_meet_conditions(context: AnswerContext, objects: pa.RecordBatch, candidates: Values) -> Values:
     """Return the candidates whose objects satisfy the conditions of the subscriptions on attributes."""
-    if not context.conditions or not len(found.object):
-        return found
+    if not context.conditions or not len(candidates.object):
+        return candidates
     keys = objects.column("object_key").to_numpy()
     order = np.argsort(keys)
-    rows = order[np.searchsorted(keys, found.object, sorter=order)]
-    met = context.conditions.are_met(found.subscription, rows, objects.column(ATTRIBUTES))
-    return Values(*(column[met] for column in found))
+    rows = order[np.searchsorted(keys, candidates.object, sorter=order)]
+    met = context.conditions.are_met(candidates.subscription, rows, objects.column(ATTRIBUTES))
+    return Values(*(column[met] for column in candidates))
 
 
 def drop_scored_index(folder: Path) -> None:

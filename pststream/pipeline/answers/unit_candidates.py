@@ -293,8 +293,8 @@ def find_unit_candidates(context: AnswerContext, unit: int, received: ReceivedRo
         brought_up = time.thread_time()
         for rows in _objects(received):
             objects += rows.num_rows
-            found = index.find_candidates(as_messages(rows, context.segments.weights))
-            candidates.append(that_meet_conditions(context, rows, found))
+            searched = index.find_candidates(as_messages(rows, context.segments.weights))
+            candidates.append(that_meet_conditions(context, rows, searched))
     ended = time.thread_time()
     for values in candidates:
         columns = dict(zip(("subscription_key", "object_key", "ts", "value"), values, strict=True))
