@@ -117,18 +117,18 @@ class ConditionLog:
         return texts
 
     def split(self, snapshot: ObjectSnapshot, keys: np.ndarray) -> Iterator[tuple[np.ndarray, ObjectSnapshot]]:
-        """Yield subscriptions with one condition together, as places in `keys` (int64[n]), and the objects that count.
+        """Yield the subscriptions with one condition, as places in `keys` (int64[n]), and the objects that count.
 
-        All of them without a condition are the last group, which may be empty.
+        Those without a condition come last; without subscriptions they are the only group, which is empty then.
         """
-        texts = self.texts(keys) if self else []
         groups: dict[str | None, list[int]] = {}
-        for place, text in enumerate(texts):
+        for place, text in enumerate(self.texts(keys) if self else []):
             groups.setdefault(text, []).append(place)
         plain = groups.pop(None, []) if self else range(len(keys))
         for text, places in groups.items():
             yield np.array(places, np.int64), objects_that_meet(snapshot, text or "")
-        yield np.array(plain, np.int64), snapshot
+        if len(plain) or not groups:
+            yield np.array(plain, np.int64), snapshot
 
     def _groups(self) -> list[_Group]:
         cache = _cache(_LAYOUTS[0], self.cache_dir, self.cache_bytes)
