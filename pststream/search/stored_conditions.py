@@ -35,11 +35,10 @@ from pststream.storage.array_cache import ArrayCache, Paths
 ATTRIBUTES = "attributes"
 ATTRIBUTES_FIELD = TABLES[names.OBJECTS].schema.field(ATTRIBUTES)
 
-_LAYOUTS = "conditions-1", "attributes-1"
 _ROW_BITS = 32
 
-KEPT_SNAPSHOTS = 8
-"""Snapshots of the objects that satisfy a condition that a process keeps; each has the keys of all objects."""
+KEPT_OBJECTS = 20_000_000
+"""Objects of the snapshots of those that satisfy a condition, of all together, that a process keeps; one at least."""
 
 
 class _Group(NamedTuple):
@@ -131,8 +130,7 @@ class ConditionLog:
             yield np.array(plain, np.int64), snapshot
 
     def _groups(self) -> list[_Group]:
-        cache = _cache(_LAYOUTS[0], self.cache_dir, self.cache_bytes)
-        return [_open_group(cache, paths) for paths in self.groups]
+        return [_open_group(_condition_cache(self.cache_dir, self.cache_bytes), paths) for paths in self.groups]
 
 
 def list_conditions(home: Home, cache_dir: str, cache_bytes: int, up_to: int = names.MAX_INT64) -> ConditionLog:
@@ -143,9 +141,9 @@ def list_conditions(home: Home, cache_dir: str, cache_bytes: int, up_to: int = n
     return ConditionLog(groups, cache_dir, cache_bytes)
 
 
-@lru_cache(maxsize=8)
-def _cache(layout: str, folder: str, max_bytes: int) -> ArrayCache:
-    return ArrayCache(folder, max_bytes, layout)
+@lru_cache(maxsize=4)
+def _condition_cache(folder: str, max_bytes: int) -> ArrayCache:
+    return ArrayCache(folder, max_bytes, "conditions-1")
 
 
 @lru_cache(maxsize=64)
@@ -197,6 +195,12 @@ def _from_arrays(arrays: dict[str, np.ndarray], name: str) -> pa.Array:
 # Stored objects
 
 
+@lru_cache(maxsize=4)
+def attribute_cache(folder: str, max_bytes: int) -> ArrayCache:
+    """Return the process's cache of attributes of objects; its folder is one of those of segments of objects."""
+    return ArrayCache(folder, max_bytes, "objects-attributes-1")
+
+
 def objects_that_meet(snapshot: ObjectSnapshot, condition: str) -> ObjectSnapshot:
     """Return a snapshot in which only the objects that satisfy a condition count for questions.
 
@@ -213,7 +217,8 @@ def objects_that_meet(snapshot: ObjectSnapshot, condition: str) -> ObjectSnapsho
         return ~Evaluation(compiled, attributes).holds(np.zeros(len(rows), np.int64), rows)
 
     restricted = snapshot.without_rows([fail(number) for number in range(len(snapshot.segments))])
-    if len(snapshot.restricted) >= KEPT_SNAPSHOTS:
+    objects = sum(len(segment.keys) for segment in snapshot.segments)
+    if (len(snapshot.restricted) + 1) * objects > KEPT_OBJECTS:
         snapshot.restricted.clear()
     snapshot.restricted[condition] = restricted
     return restricted
@@ -221,7 +226,7 @@ def objects_that_meet(snapshot: ObjectSnapshot, condition: str) -> ObjectSnapsho
 
 def _stored_attributes(paths: Paths, cache_dir: str, cache_bytes: int) -> Attributes:
     """Return the attributes of the objects of a segment, in the order of its rows."""
-    arrays = _cache(_LAYOUTS[1], cache_dir, cache_bytes).arrays(paths, partial(_build_attributes, paths))
+    arrays = attribute_cache(cache_dir, cache_bytes).arrays(paths, partial(_build_attributes, paths))
     texts = {name: _from_arrays(arrays, name) for name in ("names", "labels")}
     return Attributes(**{name: arrays[name] for name in Attributes._fields if name not in texts}, **texts)
 
