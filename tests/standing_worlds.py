@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import pststream
@@ -21,6 +20,7 @@ from tests.oracles.questions import float32
 from tests.oracles.scored_subscriptions import Message, Scored, score
 from tests.oracles.standing_answers import StandingObject, StandingSubscription, answer, stream_time_of
 from tests.oracles.standing_log import AnswerRow, ExpectedRows
+from tests.oracles.twin_expressions import holds, parse, parts_of
 from tests.oracles.twin_regions import distance_m
 from tests.oracles.twin_rows import meets, raw_attributes, time_us
 from tests.worlds import WrittenWorld
@@ -89,6 +89,8 @@ def _life(rnd: random.Random, subscription_id: str, kinds: Sequence[Insertion]) 
         if rnd.randrange(2) == 0:
             step += rnd.choice((0, 0, 10))
             rows.append(rnd.choice(kinds)(rnd, subscription_id, step))
+            if rnd.randrange(2) == 0:
+                rows[-2:] = [worlds.as_replacement(rows[-1])]
     return rows
 
 
@@ -107,6 +109,8 @@ def nearest(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
     row |= worlds.some_where(f"{subscription_id} {step}")
     if rnd.randrange(8) == 0:
         row["keywords"] = "*"
+    if rnd.randrange(4) == 0:
+        row["max_distance_m"] = rnd.choice((0, 1_000, 2_500.5, 5_000_000))
     window = rnd.choice(WINDOWS)
     if window is not None:
         row["window"] = window
@@ -118,6 +122,7 @@ def nearest(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
 def scored(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
     """Draw an insertion of the kind `topk`."""
     row = nearest(rnd, subscription_id, step)
+    row.pop("max_distance_m", None)
     row |= {
         "kind": "topk",
         "keywords": " ".join(rnd.sample(worlds.WORDS, rnd.choice((1, 2, 4)))),
@@ -227,6 +232,8 @@ class StandingTwin:
             r["request_key"]: r for r in requests if r["op"] == "insert" and r["kind"] in ("knn", "topk")
         }
         self.deletions = [row for row in requests if row["op"] == "delete"]
+        replaced = [row for row in requests if row["replaced_key"] is not None]
+        self.deletions += [{**row, "subscription_key": row["replaced_key"]} for row in replaced]
         self.batches = [row for row in self._rows("batches") if row["status"] == "done"]
         self.batches.sort(key=lambda row: row["batch_id"])
         files = self._rows("files")
@@ -290,10 +297,13 @@ class StandingTwin:
 
     def _distance(self, key: int, object_key: int) -> float | None:
         request, thing = self.insertions[key], self.objects[object_key]
-        asked = request["clauses"] if request["keywords"] else ()
-        if any(not set(clause) & set(thing["terms"]) for clause in asked):
+        if request["keywords"] and not holds(parse(request["keywords"]), parts_of(thing["text"])):
             return None
-        return float(np.float32(distance_m(request["lon"], request["lat"], thing["lon"], thing["lat"])))
+        away, most = (
+            float32(distance_m(request["lon"], request["lat"], thing["lon"], thing["lat"])),
+            request["max_distance_m"],
+        )
+        return None if most is not None and away > float32(most) else away
 
     def _scored(self, statistics: int, key: int, object_key: int) -> float | None:
         request, thing = self.insertions[key], self.objects[object_key]

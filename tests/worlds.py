@@ -98,11 +98,26 @@ def _some_word(rnd: random.Random) -> str:
 
 
 def some_expression(rnd: random.Random, depth: int = 2) -> str:
-    """Draw a keyword expression of nested AND and OR."""
+    """Draw a keyword expression of AND, OR and phrases, sometimes with NOT before words that it does not need."""
+    needed = _nested_expression(rnd, depth)
+    words = set(words_of(needed))
+    others = [word for word in WORDS if words.isdisjoint(words_of(word))]
+    if rnd.randrange(4) or not others:
+        return needed
+    first, second = rnd.choice(others), rnd.choice(others)
+    excluded = rnd.choice((first, f'"{first} {second}"', f"({first} OR {second})", f"({first} AND NOT {second})"))
+    if excluded == f"({first} AND NOT {first})":
+        excluded = first
+    return f"{needed}{rnd.choice((' NOT ', ' AND NOT '))}{excluded}"
+
+
+def _nested_expression(rnd: random.Random, depth: int) -> str:
     kind = rnd.randrange(6) if depth else 0
     if kind < 2:
+        if rnd.randrange(6) == 0:
+            return f'"{rnd.choice(WORDS[:3])} {rnd.choice(WORDS[:3])}"'
         return quoted(_some_word(rnd), rnd)
-    parts = [some_expression(rnd, depth - 1) for _ in range(rnd.choice((2, 2, 3)))]
+    parts = [_nested_expression(rnd, depth - 1) for _ in range(rnd.choice((2, 2, 3)))]
     if kind < 4:
         return "(" + " OR ".join(parts) + ")"
     return "(" + rnd.choice((" AND ", " ")).join(parts) + ")"
@@ -194,7 +209,13 @@ def _rectangle(west: float, south: float, east: float, north: float) -> list[lis
 
 
 def _closed(ring: Sequence[tuple[float, float]]) -> list[list[float]]:
-    return [list(position) for position in (*ring, ring[0])]
+    """Close a ring; an edge that spans more than 180 degrees, and no whole parallel, gets a position in its middle."""
+    closed = [list(ring[0])]
+    for (x1, y1), (x2, y2) in zip(ring, (*ring[1:], ring[0])):
+        if abs(x1 - x2) > 180 and not (y1 == y2 and abs(x1 - x2) == 360):
+            closed.append([(x1 + x2) / 2, (y1 + y2) / 2])
+        closed.append([x2, y2])
+    return closed
 
 
 OFFENSES, LEVELS = ("robbery", "theft", "5", " 3 ", "2026-03-02"), (0, 3, 5, 5.5, -1, None)
@@ -268,11 +289,21 @@ def _life(rnd: random.Random, subscription_id: str) -> Rows:
         if rnd.randrange(2) == 0:
             step += rnd.choice((-3, 0, 0, 10))
             rows.append(insertion(rnd, subscription_id, step))
+            if rnd.randrange(2) == 0:
+                rows[-2:] = [as_replacement(rows[-1])]
     if rnd.randrange(20) == 0:
         rows.insert(0, {"op": "delete", "subscription_id": subscription_id, "at": moment(step)})
     if rnd.randrange(20) == 0:
         rows.insert(0, insertion(rnd, subscription_id, step) | rnd.choice(BAD_FIELDS))
+    if rnd.randrange(20) == 0 and rows[0]["op"] == "insert":
+        rows[0] = as_replacement(rows[0])
     return rows
+
+
+def as_replacement(row: Row) -> Row:
+    """Return a replacement with the fields of an insertion, at the time from which that is valid."""
+    start = {"op": "replace", "at": row["created_at"]}
+    return {name: value for name, value in row.items() if name != "created_at"} | start
 
 
 BAD_FIELDS: tuple[Row, ...] = (
@@ -297,6 +328,11 @@ BAD_FIELDS: tuple[Row, ...] = (
         "bbox": None,
         "circle": None,
         "geometry": {"type": "Polygon", "coordinates": [[[0, 0], [2, 2], [2, 0], [0, 2], [0, 0]]]},
+    },
+    {
+        "bbox": None,
+        "circle": None,
+        "geometry": {"type": "Polygon", "coordinates": [[[178, -2], [-178, -2], [-178, 2], [178, 2], [178, -2]]]},
     },
     {"bbox": None, "circle": {"lon": 0.0, "lat": 0.0, "radius_m": -1.0}, "geometry": None},
     {"op": "upsert"},

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.base.arrow_columns import TIME
+from pststream.base.arrow_columns import BREAKS, TIME
 from pststream.base.progress import Progress, StepCounter
 from pststream.base.utc_times import from_micros, to_micros
 from pststream.pipeline.calibrate.measured_homes import START
@@ -140,6 +140,7 @@ def _draw_objects(
             "lon": pa.array(lon),
             "lat": pa.array(lat),
             "text": texts,
+            "text_breaks": pa.nulls(len(terms), BREAKS),
             "terms": terms,
             "ingest_id": pa.array(np.full(count, ordinal)),
         }

@@ -34,6 +34,10 @@ class Column(NamedTuple):
     nullable: bool = False
 
 
+BREAKS = pa.list_(pa.int32())
+"""Type of `text_breaks`: the bytes of a text before each further column that was joined into it; null: none was."""
+
+
 def micros(column: pa.Array) -> np.ndarray:
     """Return timestamps as int64 microseconds since 1970."""
     return column.cast(pa.int64()).to_numpy(zero_copy_only=False)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pststream.kernels.compile import cache_folder
 from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.matching.matcher import LiveTermFilter, make_probe, match_objects, sort_objects
-from pststream.matching.segments import build_deletions, build_segment
+from pststream.matching.segments import NO_VERIFIED, build_deletions, build_segment
 from pststream.planning.dispatch import make_dispatch
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan, subscription_plan, tree_plan
 from pststream.plans.plan_nodes import CHILDREN, PlanNodes
@@ -68,6 +68,7 @@ def _row(box: np.ndarray) -> pa.Table:
         {
             "subscription_key": pa.array([1]),
             **{column.name: pa.nulls(1, column.type) for column in PIECE_COLUMNS},
+            **{column.name: pa.nulls(1, column.type) for column in NO_VERIFIED},
             **{side: pa.array(box[:, place]) for place, side in enumerate(SIDES)},
             "circle": pa.array([[18.0, 59.0, 1000.0]]),
             "clauses": pa.array([[[7]]]),

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.base.arrow_columns import ATTRIBUTE_TYPES, ATTRIBUTES, TIME
+from pststream.base.arrays import offsets_of
+from pststream.base.arrow_columns import ATTRIBUTE_TYPES, ATTRIBUTES, BREAKS, TIME
 from pststream.base.errors import UsageError
 from pststream.input.attributes import KeptColumns, Values, column_of, too_long
 from pststream.input.parse_times import (
@@ -73,7 +74,7 @@ HASH_CHARACTERS = 12
 OBJECTS = pa.schema(
     [
         ("row", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("lon", pa.float64()), ("lat", pa.float64()),
-        ("text", pa.string()), ("terms", pa.list_(pa.int64())), ("attributes", ATTRIBUTES),
+        ("text", pa.string()), ("text_breaks", BREAKS), ("terms", pa.list_(pa.int64())), ("attributes", ATTRIBUTES),
     ]
 )  # fmt: skip
 """Accepted objects: as the table `objects`, with the row of the file in place of keys."""
@@ -178,10 +179,10 @@ def parse_objects(chunk: ColumnChunk, options: ObjectOptions) -> tuple[pa.Record
     lats = _coordinates(chunk, options, faults, "lat")
     texts = _texts(chunk, options, faults)
     attributes = _attributes(chunk, options, faults)
-    columns = [pa.array(chunk.rows), ids, times, lons, lats, texts, attributes]
+    columns = [pa.array(chunk.rows), ids, times, lons, lats, texts, _text_breaks(chunk, options, texts), attributes]
     good = faults.faultless
     kept = columns if good.all() else [column.filter(pa.array(good)) for column in columns]
-    accepted = pa.RecordBatch.from_arrays([*kept[:-1], terms_of(kept[-2]), kept[-1]], schema=OBJECTS)
+    accepted = pa.RecordBatch.from_arrays([*kept[:-1], terms_of(kept[5]), kept[-1]], schema=OBJECTS)
     return accepted, rejects_table([*chunk.rejected, *faults.rejects(chunk.rows)])
 
 
@@ -261,6 +262,22 @@ def _texts(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.
     texts = pc.fill_null(to_texts(raw) if plain else pa.nulls(len(raw), pa.string()), "")
     faults.mark(is_longer(texts, options.max_text_bytes), "text", "text_too_long", raw)
     return texts
+
+
+def _text_breaks(chunk: ColumnChunk, options: ObjectOptions, texts: pa.Array) -> pa.Array:
+    """Return where further columns begin in the texts that were joined from several (BREAKS)."""
+    sources = options.sources.get("text", [])
+    columns = [chunk.table.column(source) for source in sources]
+    joined = [pc.fill_null(to_texts(column), "") for column in columns if is_plain(column.type)]
+    if len(joined) < 2:
+        return pa.nulls(len(texts), BREAKS)
+    sizes = np.array([pc.binary_length(column).to_numpy() for column in joined], np.int64)
+    is_part = (sizes > 0) & pc.not_equal(texts, options.constants.get("text", "")).to_numpy(zero_copy_only=False)
+    starts = np.cumsum((sizes + 1) * is_part, axis=0) - (sizes + 1)
+    is_break = is_part & (starts > 0)
+    offsets = offsets_of(is_break.sum(axis=0)).astype(np.int32)
+    breaks = pa.ListArray.from_arrays(pa.array(offsets), pa.array(starts.T[is_break.T].astype(np.int32)))
+    return pc.if_else(pa.array(is_break.any(axis=0)), breaks, pa.scalar(None, BREAKS))
 
 
 def _attributes(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.Array:

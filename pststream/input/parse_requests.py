@@ -1,4 +1,4 @@
-"""Parse a chunk of raw requests, one by one or in columns, into typed insertions and deletions, and rejects.
+"""Parse a chunk of raw requests, one by one or in columns, into typed requests and rejects.
 
 This module parses the fields that all requests share; the kind of query (queries/kinds) parses its own fields.
 """
@@ -43,6 +43,11 @@ _LAST_END_US = LAST_US // 1000 * 1000
 
 DELETE_FIELDS = frozenset({"op", "owner", "subscription_id", "at", "payload"})
 INSERT_FIELDS = frozenset({"op", "owner", "subscription_id", "kind", "created_at", "expires_at", "payload", FIELD})
+FIELDS = {"insert": INSERT_FIELDS, "delete": DELETE_FIELDS, "replace": INSERT_FIELDS - {"created_at"} | {"at"}}
+"""The fields of each operation, besides those of the kind of an insertion or a replacement."""
+
+START_FIELD = {"insert": "created_at", "delete": "at", "replace": "at"}
+"""The field of the time from which each operation takes effect."""
 
 
 def parse_requests(
@@ -57,9 +62,9 @@ def parse_requests(
 
     `ingested_at` (with its zone) is the time of requests without one; `timezone` is the zone of times without one,
     `time_unit` the unit of numbers (see `parse_time`). `limits` bounds the values of queries; `owner` is that of all
-    requests. `effective_at` is `created_at` of an insertion, `at` of a deletion. Clauses are term ids, ascending inside
-    a clause. Rows that the reader could not decode are among the rejects, so that both together are all rows of the
-    chunk.
+    requests. `effective_at` is `created_at` of an insertion, `at` of a deletion or a replacement. Clauses are term ids,
+    ascending inside a clause. Rows that the reader could not decode are among the rejects, so that both together are
+    all rows of the chunk.
     """
     now = to_micros(ingested_at)
     rows: list[int] = []
@@ -83,10 +88,10 @@ def _parse_request(
     op = record.get("op")
     if op is None:
         raise FieldError("op", "missing", record)
-    if op not in ("insert", "delete"):
+    if not isinstance(op, str) or op not in FIELDS:
         raise FieldError("op", "unknown_operation", op)
-    kind = _parse_kind(record) if op == "insert" else None
-    check_fields(record, kind, INSERT_FIELDS if kind else DELETE_FIELDS)
+    kind = None if op == "delete" else _parse_kind(record)
+    check_fields(record, kind, FIELDS[op])
     if record.get("owner") not in (None, "") and parse_identifier_field(record, "owner") != owner:
         raise FieldError("owner", "not_yours", record["owner"], f"the requests of this file are of the owner {owner!r}")
     subscription_id = parse_identifier_field(record, "subscription_id")
@@ -99,7 +104,7 @@ def _parse_request(
     if (size := len(subscription_id.encode())) > limits.max_id_bytes:
         detail = f"the id has {size} bytes, more than {limits.max_id_bytes}; the setting max_id_bytes bounds it"
         raise FieldError("subscription_id", "id_too_long", subscription_id, detail)
-    created_at = parse_time_field(record, "created_at", timezone, time_unit)
+    created_at = parse_time_field(record, START_FIELD[op], timezone, time_unit)
     created_at = now if created_at is None else created_at
     expires_at = parse_time_field(record, "expires_at", timezone, time_unit, LAST_US + 1)
     if expires_at is not None:
@@ -197,7 +202,7 @@ def raw_text(raw: Any) -> str:
 
 def request_fields() -> list[str]:
     """Return the names of all fields of requests, of all kinds."""
-    return sorted(DELETE_FIELDS.union(INSERT_FIELDS, *(kind.fields for kind in KINDS.values())))
+    return sorted(frozenset().union(*FIELDS.values(), *(kind.fields for kind in KINDS.values())))
 
 
 def parse_request_chunk(
@@ -214,10 +219,10 @@ def parse_request_chunk(
     others.
     """
     left, batches, now = np.ones(len(chunk.rows), bool), [], to_micros(ingested_at)
-    for kind, chosen in _split_by_kind(chunk.fields):
+    for op, kind, chosen in _split_by_kind(chunk.fields):
         indices = np.flatnonzero(chosen)
         fields = chunk.fields if chosen.all() else chunk.fields.select(indices)
-        columns, parsed = _parse_group(kind, fields, now, timezone, limits, owner, time_unit)
+        columns, parsed = _parse_group(op, kind, fields, now, timezone, limits, owner, time_unit)
         arrays = [pa.array(chunk.rows[indices]), *(columns[name] for name in REQUESTS.names[1:])]
         batch = pa.RecordBatch.from_arrays(arrays, schema=REQUESTS)
         batches.append(batch if parsed.all() else batch.filter(pa.array(parsed)))
@@ -228,26 +233,28 @@ def parse_request_chunk(
     return _in_order_of_rows([*batches, accepted]), rejected
 
 
-def _split_by_kind(fields: RawFields) -> Iterator[tuple[QueryKind | None, np.ndarray]]:
-    """Yield the kinds of query that are parsed in columns, None for deletions, each with its rows: bool[n]."""
+def _split_by_kind(fields: RawFields) -> Iterator[tuple[str, QueryKind | None, np.ndarray]]:
+    """Yield each operation and kind of query, None for deletions, that is parsed in columns, and its rows: bool[n]."""
     operation, kind_field = fields["op"].texts(), fields["kind"]
     deletes = fields.plain & _equals(operation, "delete") & ~fields.have_others(DELETE_FIELDS)
     if deletes.any():
-        yield None, deletes
-    inserts = fields.plain & _equals(operation, "insert")
+        yield "delete", None, deletes
     names = kind_field.texts()
-    for kind in KINDS.values():
-        if kind.parse_columns is None:
-            continue
-        chosen = _equals(names, kind.name)
-        if kind.name == DEFAULT_KIND:
-            chosen |= ~kind_field.filled
-        chosen &= inserts & ~fields.have_others(INSERT_FIELDS | kind.fields)
-        if chosen.any():
-            yield kind, chosen
+    for op in ("insert", "replace"):
+        of_op = fields.plain & _equals(operation, op)
+        for kind in KINDS.values():
+            if kind.parse_columns is None or not of_op.any():
+                continue
+            chosen = _equals(names, kind.name)
+            if kind.name == DEFAULT_KIND:
+                chosen |= ~kind_field.filled
+            chosen &= of_op & ~fields.have_others(FIELDS[op] | kind.fields)
+            if chosen.any():
+                yield op, kind, chosen
 
 
 def _parse_group(
+    op: str,
     kind: QueryKind | None,
     fields: RawFields,
     now: int,
@@ -261,7 +268,7 @@ def _parse_group(
     labels = ids.labels()
     parsed = ids.filled & labels.is_valid().to_numpy(zero_copy_only=False)
     parsed &= ~owners.filled | _equals(owners.labels(), owner)
-    at, has_at, read = _read_times(fields["created_at" if kind else "at"], timezone, time_unit, LATEST_US)
+    at, has_at, read = _read_times(fields[START_FIELD[op]], timezone, time_unit, LATEST_US)
     at, parsed = np.where(has_at, at, now), parsed & read
     columns = {name: pa.nulls(len(parsed), REQUESTS.field(name).type) for name in REQUESTS.names[1:]}
     if kind and kind.parse_columns:
@@ -277,7 +284,7 @@ def _parse_group(
         columns["kind"] = pa.repeat(kind.name, len(parsed))
         columns["expires_at"] = pa.array(np.minimum(ends, _LAST_END_US), mask=~has_end).cast(TIME)
     payload, written = fields["payload"].objects()
-    columns["op"] = pa.repeat("insert" if kind else "delete", len(parsed))
+    columns["op"] = pa.repeat(op, len(parsed))
     columns["owner"] = pa.repeat(owner, len(parsed))
     columns |= {"subscription_id": labels, "effective_at": pa.array(at).cast(TIME), "payload": payload}
     return columns, parsed & written & ~is_longer(payload, limits.max_payload_bytes)

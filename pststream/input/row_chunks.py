@@ -33,12 +33,14 @@ REASONS: dict[str, str] = {
     "id_too_long": "the id is longer than allowed",
     "attributes_too_long": "the columns that are no field are more than 256, or longer than 64 KiB with their names",
     # A request is not valid.
-    "unknown_operation": "the operation is neither insert nor delete",
+    "unknown_operation": "the operation is none of insert, delete and replace",
     "not_yours": "the request names another owner than that of its file",
     "unknown_kind": "the kind of query is unknown",
     "field_of_another_kind": "the field belongs to another kind of query",
     "unknown_field": "there is no such field",
     "unreadable_expression": "the keyword expression cannot be read",
+    "no_required_word": "an object without any of its words satisfies the keyword expression",
+    "never_satisfied": "no object satisfies the keyword expression",
     "unreadable_region": "the region cannot be read",
     "unreadable_point": "the point cannot be read",
     "unreadable_window": "the duration is not a whole number and s, m, h or d, such as 72h",
@@ -59,7 +61,7 @@ REASONS: dict[str, str] = {
     "set_aside": "each try died with this row alone, while other rows could be processed",
     "already_live": "a subscription with this id is live",
     "unknown_subscription": "no subscription with this id is live",
-    "before_insertion": "the time of the deletion is not after that of the insertion",
+    "before_insertion": "the time of the deletion or replacement is not after that of the insertion",
 }
 """The sentence of each code. Codes are stable: users filter by them."""
 

@@ -14,6 +14,8 @@ from pststream.kernels.matching.index_cells import sort_points
 from pststream.kernels.matching.match_segment import Deleted, Objects, SearchCounts, append_lists, match_segment
 from pststream.kernels.matching.postings import LIVE_LEVEL, LiveTerms, add_keys
 from pststream.matching.segments import NO_DELETIONS, Deletions, Segment, SegmentCache, deleted_pieces, without_pieces
+from pststream.matching.verified_clauses import LivePhrases
+from pststream.queries.text.phrases import PhraseTable
 from pststream.storage.array_cache import Paths
 
 
@@ -195,6 +197,7 @@ class LiveTermFilter:
     def __init__(self) -> None:
         self._keys_of: dict[Paths, int] = {}
         self._every_object: set[Paths] = set()
+        self._phrases = LivePhrases()
         self._added = 0
         self._levels: set[int] = set()
         self._words = np.zeros(1 << 10, np.uint64)
@@ -213,25 +216,31 @@ class LiveTermFilter:
         keys_of |= {paths: segment.posting_keys for paths, segment in segments.items()}
         added = self._added + sum(segment.posting_keys for segment in segments.values())
         needed = sum(keys_of.values())
-        filter_words, levels = self._words, self._levels
+        filter_words, levels, phrases = self._words, self._levels, self._phrases
         if added > 2 * needed or BITS_PER_KEY * added > 64 * len(filter_words):
             segments = cache.segments(wanted)
-            added, levels = needed, set()
+            added, levels, phrases = needed, set(), LivePhrases()
             words = BITS_PER_KEY * needed // 64
             filter_words = np.zeros(1 << max(10, int(words + words // 4).bit_length()), np.uint64)
         for segment in segments.values():
             add_keys(filter_words, segment.cells, segment.cell_buckets, segment.buckets, segment.keys, segment.terms)
             levels = levels | {min(int(level), LIVE_LEVEL) for level in segment.levels}
+        phrases = phrases.with_segments(segments.values())
         every = {paths for paths in self._every_object if paths in wanted}
         every |= {paths for paths, segment in segments.items() if has_every_object(segment)}
         # Nothing counts as added before it is: reading a segment may fail, and the process goes on with a later batch.
         self._keys_of, self._added, self._words, self._levels = keys_of, added, filter_words, levels
-        self._every_object = every
+        self._every_object, self._phrases = every, phrases
 
     @property
     def has_every_object(self) -> bool:
         """Whether a subscription without keywords is live."""
         return bool(self._every_object)
+
+    @property
+    def phrases(self) -> list[PhraseTable]:
+        """The phrases of live subscriptions, and some of ended ones."""
+        return self._phrases.tables
 
     def arrays(self) -> LiveTerms:
         """Return the filter as kernels take it."""

@@ -32,6 +32,10 @@ Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
         shape and the numbers that its kernel reads (kernels/matching/shapes)
     key_order int32[S]: the pieces in the order of their subscription keys
     units int32[S]: the unit that is recorded with each piece, NO_UNIT where none is; none if no piece has one
+    verified_keys int64[V]: subscription keys with verified clauses, ascending; verified_clauses int64[V+1]: slice of
+        the clauses of each; verified_literals int64[C+1]: slice of the literals of each clause; verified int64[]:
+        literals (kernels/matching/verify_clauses.py)
+    phrase_words int64[P+1], phrases int64[]: the words of each phrase in the verified clauses
 """
 
 import os
@@ -73,7 +77,10 @@ from pststream.storage.parquet_files import open_parquet, without_views
 
 PIECE_NAMES = tuple(column.name for column in PIECE_COLUMNS)
 
-COLUMNS = ("subscription_key", *PIECE_NAMES, "clauses", "created_at", "end_at", "kind", "unit")
+COLUMNS = ("subscription_key", *PIECE_NAMES, "clauses", "verified", "phrases", "created_at", "end_at", "kind", "unit")
+
+NO_VERIFIED = pa.schema([(name, pa.list_(pa.list_(pa.int64()))) for name in ("verified", "phrases")])
+"""Columns of `worker_index` that are null without verified clauses."""
 
 MAX_POSTINGS = (1 << 31) - 1
 
@@ -104,6 +111,12 @@ class Segment(NamedTuple):
     shape_numbers: np.ndarray
     key_order: np.ndarray
     units: np.ndarray
+    verified_keys: np.ndarray
+    verified_clauses: np.ndarray
+    verified_literals: np.ndarray
+    verified: np.ndarray
+    phrase_words: np.ndarray
+    phrases: np.ndarray
 
     @property
     def pieces(self) -> int:
@@ -183,8 +196,26 @@ def build_segment(rows: pa.Table) -> Segment:
         shape_numbers=numbers,
         key_order=np.argsort(keys, kind="stable").astype(np.int32),
         units=units if (units >= 0).any() else np.empty(0, np.int32),
+        **_verified(rows, keys),
     )
     return make_read_only(arrays)
+
+
+def _verified(rows: pa.Table, keys: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the verified clauses and phrases of the rows, whose subscriptions have these keys, once a subscription."""
+    chosen = np.flatnonzero(rows.column("verified").is_valid().to_numpy())
+    verified_keys, first = np.unique(keys[chosen], return_index=True)
+    kept = rows.select(["verified", "phrases"]).take(pa.array(chosen[first]))
+    clauses, literals, verified = nested_lists(one_array(kept.column("verified")))
+    _, phrase_words, phrases = nested_lists(one_array(kept.column("phrases").drop_null()))
+    return {
+        "verified_keys": verified_keys,
+        "verified_clauses": clauses,
+        "verified_literals": literals,
+        "verified": verified,
+        "phrase_words": phrase_words,
+        "phrases": phrases,
+    }
 
 
 def _bounds(keys: np.ndarray, created: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -272,7 +303,7 @@ def without_pieces(segment: Segment, deleted: Deleted, others: np.ndarray) -> De
     return Deleted(mark_bits(pieces, segment.pieces), pieces[order], ends[order], deleted.after_key)
 
 
-LAYOUT = 7
+LAYOUT = 8
 """Layout version in the name of the cache folder, so that code with other arrays reads none of the entries."""
 
 

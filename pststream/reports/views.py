@@ -238,10 +238,10 @@ FROM (
     inserted.payload
   FROM {table(names.REQUESTS)} AS inserted
   LEFT JOIN (
-    SELECT subscription_key, min(effective_at) AS deleted_at
+    SELECT coalesce(replaced_key, subscription_key) AS subscription_key, min(effective_at) AS deleted_at
     FROM {table(names.REQUESTS)}
-    WHERE op = 'delete' AND {ingested}
-    GROUP BY subscription_key
+    WHERE (op = 'delete' OR replaced_key IS NOT NULL) AND {ingested}
+    GROUP BY coalesce(replaced_key, subscription_key)
   ) AS deleted
     ON deleted.subscription_key = inserted.subscription_key
   WHERE inserted.op = 'insert' AND inserted.{ingested}

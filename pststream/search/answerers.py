@@ -26,17 +26,29 @@ from pststream.kernels.questions.question_arrays import RegionArrays, Windows
 from pststream.kernels.questions.rows_in_regions import choose_paths, find_rows
 from pststream.search.answer_rows import AnswerRows, make_answer_rows, ranks
 from pststream.search.best_objects import (
+    BestObjects,
     BestRows,
     find_nearest_objects,
     find_scored_objects,
+    keep_verified,
     order_objects,
     place_of,
     point_questions,
 )
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import ObjectSnapshot
-from pststream.search.question_batch import TimedQuestion, clauses_of, limits_of, reached, regions_of, window_bounds
+from pststream.search.question_batch import (
+    Clauses,
+    TimedQuestion,
+    clauses_of,
+    limits_of,
+    reached,
+    regions_of,
+    take_regions,
+    window_bounds,
+)
 from pststream.search.stored_conditions import objects_that_meet
+from pststream.search.verified_questions import verified_of
 
 ROOM = 4_000_000
 """Terms that the segments return at a time, in all; more if it is one question."""
@@ -287,8 +299,23 @@ def answer_range(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
     """Return the rows of the answers of a batch of `range`, each newest first, at most its limit."""
     windows = Windows(*window_bounds(snapshot, questions))
     regions, limits = regions_of(questions), limits_of(questions)
-    clauses, best = clauses_of(questions), BestRows(limits)
-    parts = []
+    clauses, verified = clauses_of(questions), verified_of(questions)
+
+    def find(some: np.ndarray, most: np.ndarray) -> BestObjects:
+        of_some = Windows(windows.after[some], windows.up_to[some])
+        return _find_newest(snapshot, take_regions(regions, some), of_some, clauses.take(some), most)
+
+    if verified is None:
+        best = _find_newest(snapshot, regions, windows, clauses, limits)
+    else:
+        best = keep_verified(snapshot, verified, limits, find)
+    return make_answer_rows(snapshot, best, None)
+
+
+def _find_newest(
+    snapshot: ObjectSnapshot, regions: RegionArrays, windows: Windows, clauses: Clauses, limits: np.ndarray
+) -> BestObjects:
+    best, parts = BestRows(limits), []
     # The newest segments first: older ones have no rows for the limits that are filled then.
     for number in reversed(range(len(snapshot.segments))):
         segment = snapshot.segments[number]
@@ -304,8 +331,7 @@ def answer_range(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
         parts.append(answered)
     limited, _, newest = best.entries()
     rows = np.concatenate([np.column_stack([limited, newest]), *parts])
-    best_first = order_objects(rows[:, 0], np.zeros(len(rows), np.float32), rows[:, 1:])
-    return make_answer_rows(snapshot, best_first, None)
+    return order_objects(rows[:, 0], np.zeros(len(rows), np.float32), rows[:, 1:])
 
 
 def answer_scored(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:

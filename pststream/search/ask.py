@@ -166,6 +166,8 @@ def _facts(question: Question, record: Mapping[str, Any]) -> list[tuple[str, str
         facts.append(("At most", f"{parsed.k:,}"))
     if "alpha" in question.kind.fields:
         facts.append(("Score", f"alpha {parsed.alpha:g}, distance scale {parsed.distance_scale_m:,.0f} m"))
+    if parsed.max_distance_m is not None:
+        facts.append(("Within", f"{parsed.max_distance_m:,.0f} m"))
     if window.objects is not None:
         facts.append(("Window", f"the {window.objects:,} most recent objects"))
     elif window.micros is not None:
@@ -180,8 +182,8 @@ def _facts(question: Question, record: Mapping[str, Any]) -> list[tuple[str, str
 
 
 TYPED_FIELDS = (
-    *("keywords", "bbox", "circle", "geometry", "point", "k", "limit", "window", "alpha", "distance_scale_m", "as_of"),
-    *("version", FIELD),
+    *("keywords", "bbox", "circle", "geometry", "point", "k", "limit", "window", "alpha", "distance_scale_m"),
+    *("max_distance_m", "as_of", "version", FIELD),
 )
 """Fields of a typed question besides `kind`."""
 
@@ -203,7 +205,7 @@ def record_of_texts(given: Mapping[str, str], named: Callable[[str], str]) -> di
     for field in ("k", "limit", "version"):
         if field in record and re.fullmatch(r"-?[0-9]{1,18}", record[field], re.ASCII):
             record[field] = int(record[field])
-    for field in ("alpha", "distance_scale_m"):
+    for field in ("alpha", "distance_scale_m", "max_distance_m"):
         if field in record:
             record[field] = _numbers(named(field), record[field], 1)[0]
     match = re.fullmatch(r"objects=([0-9]{1,18})", record.get("window", ""), re.ASCII)

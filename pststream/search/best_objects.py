@@ -17,8 +17,10 @@ from pststream.kernels.questions.heaps import Heaps
 from pststream.kernels.questions.nearest_rows import find_nearest
 from pststream.kernels.questions.question_arrays import Windows, choose_clauses
 from pststream.kernels.questions.scored_rows import ScoredQuestions, find_scored
+from pststream.queries.shapes.contract import matched_lon
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import Clauses, TimedQuestion, clauses_of, limits_of, reached, window_bounds
+from pststream.search.verified_questions import VerifiedQuestions, verified_of
 
 
 def order_rows(question: np.ndarray, value: np.ndarray, ts: np.ndarray, key: np.ndarray) -> np.ndarray:
@@ -61,6 +63,8 @@ class PointQuestions(NamedTuple):
     after    int64[q,2]    ts and key; objects with greater (ts, key) count: the boundary of the window
     up_to    int64[q,2]    ts and key; objects up to this ts and up to this key count
     scales   float64[q,2]  for scores: alpha and the scale of distances in metres
+    farthest float32[q]    for distances: the greatest that counts, metres; infinity: any. None: any for all questions
+    verified               the verified clauses of each; None: none has any
     """
 
     points: np.ndarray
@@ -69,6 +73,15 @@ class PointQuestions(NamedTuple):
     after: np.ndarray
     up_to: np.ndarray
     scales: np.ndarray = np.empty((0, 2))
+    farthest: np.ndarray | None = None
+    verified: VerifiedQuestions | None = None
+
+    def take(self, questions: np.ndarray, k: np.ndarray) -> "PointQuestions":
+        """Return some questions by their places, for the k best objects (int64[n] each), without verified clauses."""
+        scales = self.scales[questions] if len(self.scales) else self.scales
+        farthest = None if self.farthest is None else self.farthest[questions]
+        bounds = self.after[questions], self.up_to[questions]
+        return PointQuestions(self.points[questions], k, self.clauses.take(questions), *bounds, scales, farthest)
 
 
 class BestObjects(NamedTuple):
@@ -92,14 +105,17 @@ class BestRows:
     """The best rows of each question of a batch so far, in heaps.
 
     capacities  int64[q]: greatest number of rows of each question; 0: the question has no heap
+    greatest    float32[q]: greatest value of a row of each question, infinity: any; None: any value for all questions
     """
 
-    def __init__(self, capacities: np.ndarray) -> None:
+    def __init__(self, capacities: np.ndarray, greatest: np.ndarray | None = None) -> None:
         room = int(capacities.sum())
+        self._greatest = np.full(len(capacities), np.inf, np.float32) if greatest is None else greatest
+        # A bounded heap starts full of rows beyond its bound, so kernels never visit cells with greater values only.
         self.heaps = Heaps(
             starts=np.append(0, np.cumsum(capacities)).astype(np.int64),
-            sizes=np.zeros(len(capacities), np.int64),
-            values=np.zeros(room, np.float32),
+            sizes=np.where(np.isfinite(self._greatest), capacities, 0),
+            values=np.repeat(np.nextafter(self._greatest, np.float32(np.inf)), capacities),
             rows=np.zeros((room, 3), np.int64),
         )
 
@@ -125,11 +141,70 @@ class BestRows:
         starts, sizes, values, rows = self.heaps
         question = np.repeat(np.arange(len(sizes)), sizes)
         at = concatenate_ranges(starts[:-1], sizes)
-        return question, values[at], rows[at]
+        inside = values[at] <= self._greatest[question]
+        return question[inside], values[at[inside]], rows[at[inside]]
 
 
 def find_nearest_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
     """Return the k nearest objects that satisfy the clauses of each question; ties: the newest, then the last key."""
+    return _find_verified(snapshot, questions, _find_nearest)
+
+
+def find_scored_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
+    """Return the k objects with the greatest scores for each question; ties: the newest, then the last key."""
+    return _find_verified(snapshot, questions, _find_scored)
+
+
+_Find = Callable[[ObjectSnapshot, PointQuestions], BestObjects]
+
+
+def _find_verified(snapshot: ObjectSnapshot, questions: PointQuestions, search: _Find) -> BestObjects:
+    if questions.verified is None:
+        return search(snapshot, questions)
+
+    def find(some: np.ndarray, k: np.ndarray) -> BestObjects:
+        return search(snapshot, questions.take(some, k))
+
+    return keep_verified(snapshot, questions.verified, questions.k, find)
+
+
+FIRST_MORE = 8
+"""Objects beyond twice the wanted ones that a question with verified clauses asks for first."""
+
+
+def keep_verified(
+    snapshot: ObjectSnapshot,
+    verified: VerifiedQuestions,
+    k: np.ndarray,
+    find: Callable[[np.ndarray, np.ndarray], BestObjects],
+) -> BestObjects:
+    """Return the k best objects of each question that satisfy its verified clauses; 0 as k: all.
+
+    More are asked for than are wanted, and four times as many as long as too few of them satisfy the clauses.
+
+    k       int64[q]
+    find    returns the best objects without regard to verified clauses; takes questions and the k of each, int64[n]
+    """
+    asked, parts = np.arange(len(k)), list[BestObjects]()
+    most = np.where(verified.are_needed & (k > 0), 2 * k + FIRST_MORE, k)
+    while len(asked):
+        best = find(asked, most)
+        question = asked[best.question]
+        holds = verified.hold(snapshot, question, *rows_of(best.place))
+        found, kept = (np.bincount(some, minlength=len(asked)) for some in (best.question, best.question[holds]))
+        is_done = (kept >= k[asked]) | (found < most) if len(asked) else found < 0
+        rows = np.flatnonzero(holds & is_done[best.question])
+        # The first k of each question.
+        starts = np.flatnonzero(np.diff(question[rows], prepend=-1))
+        rank = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
+        wanted = rows[(rank < k[question[rows]]) | (k[question[rows]] == 0)]
+        parts.append(BestObjects(question[wanted], *(column[wanted] for column in best[1:])))
+        asked, most = asked[~is_done], 4 * most[~is_done]
+    columns = [np.concatenate(of_parts) for of_parts in zip(*parts, strict=True)]
+    return BestObjects(*(column[np.argsort(columns[0], kind="stable")] for column in columns))
+
+
+def _find_nearest(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
     windows = Windows(after=questions.after, up_to=questions.up_to)
 
     def search(number: int, asked: np.ndarray, heaps: Heaps) -> None:
@@ -141,8 +216,7 @@ def find_nearest_objects(snapshot: ObjectSnapshot, questions: PointQuestions) ->
     return _search_segments(snapshot, questions, search)
 
 
-def find_scored_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
-    """Return the k objects with the greatest scores for each question; ties: the newest, then the last key."""
+def _find_scored(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
     weights, squares = questions.clauses.weighed(snapshot.term_weights)
     scored = ScoredQuestions(points=questions.points, scales=questions.scales, weights=weights, squares=squares)
     windows = Windows(after=questions.after, up_to=questions.up_to)
@@ -157,7 +231,7 @@ def find_scored_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> 
 def _search_segments(
     snapshot: ObjectSnapshot, questions: PointQuestions, search: Callable[[int, np.ndarray, Heaps], None]
 ) -> BestObjects:
-    best = BestRows(questions.k)
+    best = BestRows(questions.k, questions.farthest)
     # The newest segments first: they have what most windows ask for.
     for number in reversed(range(len(snapshot.segments))):
         asked = reached(snapshot.segments[number].bounds, questions.after, questions.up_to)
@@ -190,4 +264,10 @@ def rows_of(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def point_questions(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> PointQuestions:
     """Return questions as arrays, without the scales of scores; their windows are resolved in the snapshot."""
     points = np.array([question.parsed.point for question in questions], np.float64).reshape(-1, 2)
-    return PointQuestions(points, limits_of(questions), clauses_of(questions), *window_bounds(snapshot, questions))
+    points[:, 0] = matched_lon(*points.T)
+    most = [question.parsed.max_distance_m for question in questions]
+    farthest = np.array([np.inf if metres is None else metres for metres in most], np.float32)
+    bounds, verified = window_bounds(snapshot, questions), verified_of(questions)
+    return PointQuestions(
+        points, limits_of(questions), clauses_of(questions), *bounds, farthest=farthest, verified=verified
+    )

@@ -34,9 +34,10 @@ from pststream.kernels.questions.codes import LEVELS, pack_numbers, place_codes
 from pststream.kernels.questions.frequent_terms import LEAST_OBJECTS, FrequentTerms, list_frequent_terms
 from pststream.kernels.questions.question_arrays import ObjectArrays
 from pststream.kernels.sort_and_search import transpose
+from pststream.queries.shapes.contract import matched_lon
 from pststream.queries.text.tokenizer import normalized_texts
 
-LAYOUT = "objects-5"
+LAYOUT = "objects-6"
 """Name and version of the arrays, part of the name of the cache folder."""
 
 COLUMNS = ("object_key", "object_id", "ts", "lon", "lat", "text", "terms")
@@ -111,6 +112,7 @@ class ObjectSegment(NamedTuple):
 def build_object_segment(rows: pa.Table) -> ObjectSegment:
     """Build the segment of rows of `objects` (columns COLUMNS); raises ValueError for 2^31 terms or more."""
     lon, lat = (_numbers(rows, name, np.float64) for name in ("lon", "lat"))
+    lon = matched_lon(lon, lat)
     codes, order = _order_codes(place_codes(lon, lat))
     times, keys = (_numbers(rows, name, np.int64)[order] for name in ("ts", "object_key"))
     term_offsets, ids = csr(one_array(rows.column("terms")))
@@ -162,6 +164,11 @@ def _order_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     packed = np.sort(codes.astype(np.uint64) << np.uint64(32) | np.arange(len(codes), dtype=np.uint64))
     return (packed >> np.uint64(32)).astype(np.uint32), (packed & np.uint64(0xFFFFFFFF)).astype(np.int64)
+
+
+def row_order(lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
+    """Return the objects at these places (float64[n]), which a segment is built from, in its order: int64[n]."""
+    return _order_codes(place_codes(matched_lon(lon, lat), lat))[1]
 
 
 def _in_tiers(distinct: np.ndarray, objects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

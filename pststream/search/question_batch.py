@@ -118,6 +118,11 @@ class Clauses:
         weight_of = weights.of_terms(self.terms)
         return weight_of, sum_squares(self.clause_offsets, np.arange(len(self.terms)), weight_of)
 
+    def take(self, questions: np.ndarray) -> "Clauses":
+        """Return those of some questions, by their places: int64[n]."""
+        offsets, clauses = take_lists((self.clause_offsets, np.arange(len(self.literal_offsets) - 1)), questions)
+        return Clauses(offsets, *take_lists((self.literal_offsets, self.terms), clauses))
+
     def within(self, segment: ObjectSegment) -> ClauseArrays:
         """Return the clauses with terms numbered as in a segment."""
         return ClauseArrays(self.clause_offsets, self.literal_offsets, segment.find_terms(self.terms))

@@ -3,7 +3,7 @@
 Arrays of a group of data files are derived once on a node. A home without conditions has neither.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
-from pststream.base.arrays import find_among, offsets_of
+from pststream.base.arrays import offsets_of
 from pststream.base.arrow_columns import utf8_of
-from pststream.kernels.questions.codes import place_codes
 from pststream.queries.conditions import (
     NODE,
     Attributes,
@@ -25,10 +24,11 @@ from pststream.queries.conditions import (
     read_attributes,
 )
 from pststream.search.object_cache import group_request_files
+from pststream.search.object_segments import row_order
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices, whole_file
+from pststream.state.slices import KeyRange, read_slices, whole_file
 from pststream.state.tables import TABLES
 from pststream.storage.array_cache import ArrayCache, Paths
 
@@ -234,20 +234,8 @@ def _stored_attributes(paths: Paths, cache_dir: str, cache_bytes: int) -> Attrib
 def _build_attributes(paths: Paths) -> dict[str, np.ndarray]:
     places, columns = [np.empty((2, 0))], list[pa.MapArray]()
     for rows in read_slices(map(whole_file, paths), ["lon", "lat", ATTRIBUTES]):
-        places.append(np.stack([rows.column(0).to_numpy(), rows.column(1).to_numpy()]))
-        columns.append(rows.column(2))
-    order = np.argsort(place_codes(*np.hstack(places)), kind="stable")
-    read = read_attributes(columns).take(order)
+        places.append(np.stack([rows.column("lon").to_numpy(), rows.column("lat").to_numpy()]))
+        columns.append(rows.column(ATTRIBUTES))
+    read = read_attributes(columns).take(row_order(*np.hstack(places)))
     plain = {name: getattr(read, name) for name in ("offsets", "name", "value", "numbers", "times")}
     return plain | _as_arrays("names", read.names) | _as_arrays("labels", read.labels)
-
-
-def read_stored_attributes(slices: Iterable[Slice], keys: np.ndarray) -> pa.Array:
-    """Return the column `attributes` of objects (int64[n], in any order) that slices of data files contain."""
-    order = np.argsort(keys)
-    parts, places = [pa.array([], ATTRIBUTES_FIELD.type)], [np.empty(0, np.int64)]
-    for rows in read_slices(slices, ["object_key", ATTRIBUTES]):
-        index, is_wanted = find_among(rows.column(0).to_numpy(), keys[order])
-        places.append(order[index[is_wanted]])
-        parts.append(rows.column(1).filter(pa.array(is_wanted)).cast(ATTRIBUTES_FIELD.type))
-    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))

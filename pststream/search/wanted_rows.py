@@ -80,9 +80,10 @@ def find_wanted_rows(segment: ObjectSegment, questions: PieceQuestions) -> np.nd
 
 
 def object_columns(segment: ObjectSegment, rows: np.ndarray) -> dict[str, pa.Array]:
-    """Return columns of `objects` for some rows (int64[n]): object_key, object_id, ts, lon, lat, terms."""
+    """Return columns of `objects` for some rows (int64[n]): object_key, object_id, ts, lon, lat, terms, ascending."""
     starts, lengths = segment.offsets[rows], segment.offsets[rows + 1] - segment.offsets[rows]
     terms = segment.terms[unpack_numbers(segment.row_terms[concatenate_ranges(starts, lengths)])]
+    terms = terms[np.lexsort((terms, np.repeat(np.arange(len(rows)), lengths)))]
     return {
         "object_key": pa.array(segment.keys[rows]),
         "object_id": segment.object_ids(rows),

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from pststream.base import names
 from pststream.base.utc_times import to_micros
+from pststream.queries.shapes.contract import matched_lon
 from pststream.state.data_files import DataFiles
 from pststream.storage.parquet_files import open_parquet, without_views
 
@@ -88,6 +89,16 @@ def read_slices(slices: Iterable[Slice], columns: list[str], rows: KeyRange | No
                 for batch in file.iter_batches(BATCH_ROWS, [group], columns, use_threads=False):
                     texts = without_views(batch)
                     yield texts if rows is None else _within(texts, rows)
+
+
+def read_places(slices: Iterable[Slice], columns: list[str], rows: KeyRange) -> Iterator[pa.RecordBatch]:
+    """Yield columns of `objects` as `read_slices` does, to route and match: `lon` is the `matched_lon`.
+
+    columns: `lon` and `lat` among them
+    """
+    for batch in read_slices(slices, columns, rows):
+        lon = matched_lon(batch.column("lon").to_numpy(), batch.column("lat").to_numpy())
+        yield batch.set_column(columns.index("lon"), batch.schema.field("lon"), pa.array(lon))
 
 
 def _row_groups(metadata: pq.FileMetaData, one: Slice, rows: KeyRange | None) -> list[int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pststream.base import names
-from pststream.base.arrow_columns import ATTRIBUTES, TIME, Column
+from pststream.base.arrow_columns import ATTRIBUTES, BREAKS, TIME, Column
 from pststream.queries.kinds.registry import request_columns
 from pststream.queries.shapes.registry import PIECE_COLUMNS
 
@@ -83,6 +83,12 @@ _TABLES = (
             Column("lon", FLOAT, "degrees, WGS84"),
             Column("lat", FLOAT, "degrees, WGS84"),
             Column("text", TEXT, "as published; empty if none"),
+            Column(
+                "text_breaks",
+                BREAKS,
+                "bytes of `text` before each further column that was joined into it: no phrase goes on there",
+                True,
+            ),
             Column("terms", IDS, "distinct term ids, ascending"),
             Column("attributes", ATTRIBUTES, "columns of the file that are no field: type and value of each", True),
             Column("ingest_id", INT, "the ingest that wrote the row"),
@@ -94,11 +100,14 @@ _TABLES = (
         "accepted requests, in the order of the log; an insertion is a subscription",
         (
             Column("request_key", INT, KEY),
-            Column("op", TEXT, "insert or delete"),
+            Column("op", TEXT, "insert or delete; a replacement is stored as an insertion"),
             Column("owner", TEXT, "who asks: the folder that the file landed in, or --owner; empty: nobody is named"),
             Column("subscription_id", TEXT, "as given by the subscriber; unique for an owner"),
             Column("subscription_key", INT, "request_key of the insertion that is inserted or deleted"),
-            Column("effective_at", TIME, "insert: start of validity; delete: its end (exclusive)"),
+            Column("replaced_key", INT, "insert: subscription_key of what a replacement ends, if it ends one", True),
+            Column(
+                "effective_at", TIME, "insert: start of validity; delete: end (exclusive), also of what is replaced"
+            ),
             Column("expires_at", TIME, "insert: end of validity (exclusive); null is never", True),
             *request_columns(),
             Column("room", INT, "entries that it may take, see docs/input.md; delete: 0"),
@@ -253,6 +262,8 @@ _TABLES = (
             Column("subscription_key", INT, "see requests"),
             *PIECE_COLUMNS,
             Column("clauses", pa.list_(IDS), "conjunctive normal form; the first clause is the posted one", True),
+            Column("verified", pa.list_(IDS), "see requests; tested at the objects that satisfy `clauses`", True),
+            Column("phrases", pa.list_(IDS), "see requests", True),
             Column("created_at", INT, "start of validity, microseconds", True),
             Column("end_at", INT, "end of validity (exclusive), microseconds; 2^63-1 is never"),
             Column("batch_id", INT, "the batch that wrote it; 0: not known"),

@@ -89,7 +89,7 @@ def _count_answers(chaos: ChaosEnvironment, outcome: Outcome) -> dict[str, int]:
     """Ask random questions, and count those whose answer is not that of the oracle."""
     rnd = random.Random(chaos.seed)
     stored = [
-        LoggedObject(key, o.object_id, o.ts, o.lon, o.lat, o.words, o.attributes)
+        LoggedObject(key, o.object_id, o.ts, o.lon, o.lat, o.words, o.parts, o.attributes)
         for key, o in enumerate(outcome.objects)
     ]
     counted = outcome.counted

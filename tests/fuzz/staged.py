@@ -73,10 +73,10 @@ def _check_object(row: dict[str, Any]) -> None:
 
 
 def _check_request(row: dict[str, Any]) -> None:
-    assert row["op"] in ("insert", "delete") and row["subscription_id"]
+    assert row["op"] in ("insert", "delete", "replace") and row["subscription_id"]
     assert row["op"] == "delete" or len(row["subscription_id"].encode()) <= 500
     _check_time(row["effective_at"])
-    if row["op"] == "insert":
+    if row["op"] != "delete":
         assert row["clauses"] and all(clause for clause in row["clauses"])
         edges = [value for name in ("west", "south", "east", "north", "circle") for value in row[name] or ()]
         edges += [value for ring in row["polygon"] or () for value in ring]

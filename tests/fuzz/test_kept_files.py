@@ -18,6 +18,7 @@ from pststream.planning.balancing.contract import Adjustment
 from pststream.planning.load_model import WorkerLoads
 from pststream.plans.plan import DispatchGrid, space_plan
 from pststream.plans.plan_moves import Move
+from pststream.queries.kinds.keywords import explain_missing_words
 from pststream.queries.text.expression import ExpressionError, parse_keywords
 from pststream.reports.reading.home_figures import read_watcher, render_watcher
 from pststream.settings import FILE, Settings, default_file, load_settings, setting_keys
@@ -63,7 +64,7 @@ def _expression(rnd: random.Random) -> str:
 def _clauses(expression: str) -> list[list[str]]:
     """Parse the clauses; return none if the expression is refused with a position."""
     try:
-        clauses = parse_keywords(expression)
+        clauses = parse_keywords(expression).required
     except ExpressionError as error:
         assert isinstance(error, UsageError) and error.reason
         assert 1 <= error.position <= len(expression) + 1
@@ -80,10 +81,11 @@ def _same_as_the_tree(rnd: random.Random, expression: str, clauses: list[list[st
     except twin_rows.BadRow:
         assert not clauses
         return
-    known = sorted({word for clause in clauses for word in clause})
+    known = sorted({word for part in expression.split() for word in twin_expressions.words_of(part)})
     for _ in range(4 if clauses else 0):
-        words = {word for word in known if rnd.randrange(2)}
-        assert all(map(words.intersection, clauses)) == twin_expressions.holds(tree, frozenset(words))
+        text = " ".join(word for word in known if rnd.randrange(4))
+        is_missing = explain_missing_words(expression, [text])
+        assert (is_missing is None) == twin_expressions.holds(tree, twin_expressions.parts_of(text))
 
 
 SINKS = """

@@ -187,6 +187,8 @@ def _insertion_with_memory(rnd: random.Random, number: int) -> list[tuple[str, s
         members.append(("point", _mostly(rnd, _object(rnd, place[:2]), ("null", "[1, 2]", _object(rnd, place)))))
         words = rnd.choice(WORDS_ALONE)
         members.append(("keywords", f'"{words}"' if kind == "topk" and rnd.randrange(9) else _keywords(rnd)))
+    if kind == "knn" and rnd.randrange(2):
+        members.append(("max_distance_m", rnd.choice(SCALES)))
     if kind == "topk":
         members.append(("alpha", _mostly(rnd, "0.25", ALPHAS)))
     if kind == "topk" and rnd.randrange(2):
@@ -316,7 +318,7 @@ def test_requests_of_random_worlds(ending: str, tmp_path: Path) -> None:
 def test_parquet_of_near_plain_types(tmp_path: Path) -> None:
     in_columns = 0
     names = [name for name in request_fields() if name != "centre"]
-    for number, rnd in cases("request parquet", 400):
+    for number, rnd in cases("request parquet", 800):
         rows = rnd.choice((1, 5, 20, 20))
         # Most files have the fields of one kind alone, as any other field makes a row a reject.
         kind = KINDS[rnd.choice(("range", "knn", "topk", "frequent_terms"))]
@@ -381,6 +383,7 @@ PLAIN_CHOICES: dict[str, list[Choice]] = {
         ((None,), pa.null()),
         ((50_000, 10**10), pa.int64()),
     ],
+    "max_distance_m": [((None,), pa.null()), ((5e4, -0.5, None), pa.float32()), ((0, None, 10**10), pa.int64())],
     "step": [(_DURATIONS, pa.string()), (("1h",), pa.string())],
     "bbox": [
         *((_BOXES, pa.list_(kind)) for kind in (pa.float64(), pa.float32(), pa.int64())),

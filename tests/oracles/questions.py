@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.oracles.polygon import covers_geometry
-from tests.oracles.twin_expressions import holds, parse, words_of
-from tests.oracles.twin_regions import distance_m, in_box
+from tests.oracles.twin_expressions import Parts, holds, parse, parts_of, words_of
+from tests.oracles.twin_regions import distance_m, in_box, in_geometry
 from tests.oracles.twin_rows import meets, time_us
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -30,6 +29,7 @@ class LoggedObject:
     lon: float
     lat: float
     words: frozenset[str]
+    parts: Parts
     attributes: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
@@ -37,7 +37,7 @@ def logged(
     key: int, object_id: str, ts: int, lon: float, lat: float, text: str, attributes: dict[str, Any] | None = None
 ) -> LoggedObject:
     """Make an object of its text."""
-    return LoggedObject(key, object_id, ts, lon, lat, frozenset(words_of(text)), attributes or {})
+    return LoggedObject(key, object_id, ts, lon, lat, frozenset(words_of(text)), parts_of(text), attributes or {})
 
 
 Statistics = tuple[int, dict[str, int]]
@@ -80,7 +80,7 @@ def _in_window(objects: list[LoggedObject], question: dict[str, Any]) -> list[Lo
 
 def _satisfies(one: LoggedObject, question: dict[str, Any]) -> bool:
     keywords = question.get("keywords")
-    return keywords in (None, "", "*") or holds(parse(keywords), one.words)
+    return keywords in (None, "", "*") or holds(parse(keywords), one.parts)
 
 
 def in_region(one: LoggedObject, question: dict[str, Any]) -> bool:
@@ -90,7 +90,7 @@ def in_region(one: LoggedObject, question: dict[str, Any]) -> bool:
     if question.get("circle") is not None:
         circle = question["circle"]
         return distance_m(circle["lon"], circle["lat"], one.lon, one.lat) <= circle["radius_m"]
-    return covers_geometry(question["geometry"], one.lon, one.lat)
+    return in_geometry(one.lon, one.lat, question["geometry"])
 
 
 def _range(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]:
@@ -101,6 +101,8 @@ def _range(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]
 def _nearest(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]:
     lon, lat = question["point"]["lon"], question["point"]["lat"]
     away = [(distance_m(lon, lat, one.lon, one.lat), one) for one in objects if _satisfies(one, question)]
+    most = question.get("max_distance_m")
+    away = [pair for pair in away if most is None or float32(pair[0]) <= float32(most)]
     # The sort is stable, and the newest come first.
     away.sort(key=lambda pair: float32(pair[0]))
     return [(one.object_id, one.ts, metres) for metres, one in away[: question["k"]]]

@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from tests.oracles.questions import float32
 from tests.oracles.scored_subscriptions import Message, Scored, score
 from tests.oracles.standing_answers import StandingObject, StandingSubscription, answer
@@ -79,9 +77,10 @@ def _rows_of_life(
         if life.kind == "topk":
             value = _score(life, thing, weights)
             return None if value is None else -value
-        if life.tree is not None and not holds(life.tree, thing.words):
+        if life.tree is not None and not holds(life.tree, thing.parts):
             return None
-        return float(np.float32(distance_m(*_point(life), thing.lon, thing.lat)))
+        away, most = distance_m(*_point(life), thing.lon, thing.lat), life.row.get("max_distance_m")
+        return None if most is not None and float32(away) > float32(most) else float32(away)
 
     for key, ts, value in answer(_subscription(life), counted, value_of):
         yield AnswerRow(life.subscription_id, ts, objects[key].object_id, -value if life.kind == "topk" else value)
@@ -114,8 +113,8 @@ def _point(life: Incarnation) -> tuple[float, float]:
 def _words(tree: Tree) -> Iterator[str]:
     """Yield the words of a list of words."""
     kind, inside = tree
-    if kind == "word":
-        yield inside
+    if kind == "words":
+        yield from inside
     else:
         for part in inside:
             yield from _words(part)

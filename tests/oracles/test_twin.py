@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests import worlds
 from tests.fuzz.cases import examples
 from tests.oracles import twin, twin_fast, twin_regions, twin_rows
-from tests.oracles.twin_expressions import holds, parse, words_of
+from tests.oracles.twin_expressions import holds, parse, parts_of, words_of
 from tests.oracles.twin_regions import distance_m, in_box
 from tests.oracles.twin_rows import LogFile, time_us
 
@@ -93,13 +93,23 @@ def test_words(text: str, words: list[str]) -> None:
         ('this "or" that', "this", False),
         ("or", "or", True),
         ("wi-fi", "fi", False),
-        ("wi-fi", "fi wi", True),
-        ('"free beer" OR tea', "beer free", True),
+        ("wi-fi", "fi wi", False),
+        ("wi-fi", "free wi, fi", True),
+        ('"free beer" OR tea', "beer free", False),
+        ('"free beer" OR tea', "a free, beer", True),
+        ('"a a b"', "a b a a", False),
+        ('"a a b"', "a a a b", True),
+        ("tea NOT milk", "tea", True),
+        ("tea NOT milk", "tea milk", False),
+        ('tea NOT "no milk"', "milk no tea", True),
+        ("tea AND NOT (milk sugar)", "tea milk", True),
+        ("NOT a OR b c", "a b", False),
+        ("* AND NOT a", "", True),
         ("a(b)c", "a b c", True),
     ],
 )
 def test_expressions(expression: str, text: str, expected: bool) -> None:
-    assert holds(parse(expression), frozenset(words_of(text))) is expected
+    assert holds(parse(expression), parts_of(text)) is expected
 
 
 @pytest.mark.parametrize(

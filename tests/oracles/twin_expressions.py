@@ -10,7 +10,9 @@ Tree = tuple[str, Any]
 
 
 def parse(expression: str) -> Tree:
-    """Parse a keyword expression to a tree: ("word", w), ("and", [trees]) or ("or", [trees])."""
+    """Parse a keyword expression to a tree: ("words", [w, ...]) side by side, ("every", None), ("not", tree),
+    ("and", [trees]) or ("or", [trees]).
+    """
     tokens = list(_tokens(expression))
     tree, rest = _alternatives(tokens)
     if rest:
@@ -38,7 +40,7 @@ def _tokens(expression: str) -> Iterator[tuple[str, str]]:
             while end < len(expression) and not expression[end].isspace() and expression[end] not in '()"':
                 end += 1
             word = expression[at:end]
-            yield (word, word) if word in ("AND", "OR") else ("word", word)
+            yield (word, word) if word in ("AND", "OR", "NOT", "*") else ("word", word)
             at = end
 
 
@@ -54,7 +56,7 @@ def _alternatives(tokens: list[tuple[str, str]]) -> tuple[Tree, list[tuple[str, 
 def _conjunction(tokens: list[tuple[str, str]]) -> tuple[Tree, list[tuple[str, str]]]:
     first, tokens = _factor(tokens)
     parts = [first]
-    while tokens and tokens[0][0] in ("AND", "(", "word"):
+    while tokens and tokens[0][0] in ("AND", "NOT", "(", "word"):
         part, tokens = _factor(tokens[1:] if tokens[0][0] == "AND" else tokens)
         parts.append(part)
     return ("and", parts), tokens
@@ -64,6 +66,11 @@ def _factor(tokens: list[tuple[str, str]]) -> tuple[Tree, list[tuple[str, str]]]
     if not tokens:
         raise BadRow("a word is missing at the end")
     kind, value = tokens[0]
+    if kind == "NOT" and tokens[1:2] != [("NOT", "NOT")]:
+        tree, tokens = _factor(tokens[1:])
+        return ("not", tree), tokens
+    if kind == "*":
+        return ("every", None), tokens[1:]
     if kind == "(":
         tree, tokens = _alternatives(tokens[1:])
         if not tokens or tokens[0][0] != ")":
@@ -73,15 +80,27 @@ def _factor(tokens: list[tuple[str, str]]) -> tuple[Tree, list[tuple[str, str]]]
         pieces = words_of(value)
         if not pieces:
             raise BadRow(f"{value!r} has no letter and no digit")
-        return ("and", [("word", piece) for piece in pieces]), tokens[1:]
+        return ("words", pieces), tokens[1:]
     raise BadRow(f"unexpected {value}")
 
 
-def holds(tree: Tree, words: frozenset[str]) -> bool:
-    """Whether a text with these words satisfies the expression."""
+Parts = tuple[tuple[str, ...], ...]
+"""The words of each part of a text in order; a text that is joined from columns has a part for each."""
+
+
+def parts_of(*texts: str) -> Parts:
+    """Split the parts of a text into words."""
+    return tuple(tuple(words_of(text)) for text in texts)
+
+
+def holds(tree: Tree, parts: Parts) -> bool:
+    """Whether a text satisfies the expression."""
     kind, inside = tree
-    if kind == "word":
-        return inside in words
+    if kind == "words":
+        wanted = tuple(inside)
+        return any(words[at : at + len(wanted)] == wanted for words in parts for at in range(len(words)))
+    if kind == "not":
+        return not holds(inside, parts)
     if kind == "and":
-        return all(holds(part, words) for part in inside)
-    return any(holds(part, words) for part in inside)
+        return all(holds(part, parts) for part in inside)
+    return kind == "every" or any(holds(part, parts) for part in inside)

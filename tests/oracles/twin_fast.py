@@ -83,8 +83,10 @@ def candidates(index: dict[Square, dict[str, list[Incarnation]]], thing: Publish
 def needed_words(tree: Tree, counts: dict[str, int]) -> tuple[float, set[str]]:
     """Return words of which every match must have one, chosen for the fewest objects, with the sum of these objects."""
     kind, inside = tree
-    if kind == "word":
-        return counts.get(inside, 0), {inside}
+    if kind in ("not", "every"):
+        return float("inf"), {EVERY_WORD}
+    if kind == "words":
+        return min((counts.get(word, 0), {word}) for word in inside)
     parts = [needed_words(part, counts) for part in inside]
     if kind == "and":
         return min(parts, key=lambda part: part[0])
@@ -104,7 +106,9 @@ def squares_of(subscription: Incarnation) -> list[Square]:
     (x0, y0), (x1, y1) = square_of(west, south), square_of(east, north)
     if (x1 - x0 + 1) * (y1 - y0 + 1) > MOST_SQUARES:
         return [EVERYWHERE]
-    return [(x, y) for x in range(x0, x1 + 1) for y in range(y0, y1 + 1)]
+    squares = [(x, y) for x in range(x0, x1 + 1) for y in range(y0, y1 + 1)]
+    # What touches the antimeridian or a pole has points with other longitudes.
+    return [EVERYWHERE] if west == -180 or east == 180 or south == -90 or north == 90 else squares
 
 
 def bounding_box(subscription: Incarnation) -> tuple[float, float, float, float]:

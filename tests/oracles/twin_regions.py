@@ -2,12 +2,20 @@
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
-from tests.oracles.polygon import crosses_itself
+from tests.oracles.polygon import covers_geometry, crosses_itself
 from tests.oracles.twin_rows import BadRow, number
 
 EARTH_RADIUS_M = 6_371_008.8
+
+
+def lons_of(lon: float, lat: float, among: Iterable[float] = ()) -> tuple[float, ...]:
+    """Return the longitudes of a point: those given, if it is a pole, which has all; two on the antimeridian."""
+    if lat in (-90, 90):
+        return lon, *among
+    return (180.0, -180.0) if lon in (-180, 180) else (lon,)
 
 
 def in_box(lon: float, lat: float, west: float, south: float, east: float, north: float) -> bool:
@@ -15,12 +23,21 @@ def in_box(lon: float, lat: float, west: float, south: float, east: float, north
     if not south <= lat <= north:
         return False
     if west <= east:
-        return west <= lon <= east
-    return lon >= west or lon <= east
+        return any(west <= x <= east for x in lons_of(lon, lat, (west,)))
+    return any(x >= west or x <= east for x in lons_of(lon, lat, (west,)))
+
+
+def in_geometry(lon: float, lat: float, geometry: dict[str, Any]) -> bool:
+    """Whether a point lies in a GeoJSON Polygon or MultiPolygon, edges included."""
+    corners = [x for rings in polygons_of(geometry) for ring in rings for x, *_ in ring]
+    return any(covers_geometry(geometry, x, lat) for x in lons_of(lon, lat, corners))
 
 
 def distance_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
-    """Compute the great-circle distance in metres by the haversine formula."""
+    """Compute the great-circle distance in metres by the haversine formula, from longitude 180 where points have
+    several.
+    """
+    lon1, lon2 = (max(lons_of(lon, lat, (180.0,))) for lon, lat in ((lon1, lat1), (lon2, lat2)))
     phi1, phi2 = math.radians(lat1), math.radians(lat2)
     half_lat = (phi2 - phi1) / 2
     half_lon = math.radians(lon2 - lon1) / 2
@@ -58,6 +75,9 @@ def read_geometry(value: Any) -> dict[str, Any]:
                 number(lon, -180, 180), number(lat, -90, 90)
             if len(ring) < 4 or ring[0] != ring[-1] or crosses_itself(ring):
                 raise BadRow("a ring is open, or crosses itself")
+            for (x1, y1, *_), (x2, y2, *_) in zip(ring, ring[1:]):
+                if abs(x1 - x2) > 180 and not (y1 == y2 and (abs(y1) == 90 or abs(x1 - x2) == 360)):
+                    raise BadRow("an edge goes the long way round")
     return value
 
 

@@ -80,9 +80,15 @@ def field_of(file: LogFile, row: dict[str, Any], n: int, name: str) -> Any:
     if source == "@row":
         return f"{file.path.name}:{hashlib.sha256(file.path.read_bytes()).hexdigest()[:12]}:{n}"
     if "+" in source:
-        return " ".join(str(row[part]) for part in source.split("+") if row.get(part) not in (None, ""))
+        return " ".join(parts_of_text(file, row))
     value = row.get(source)
     return None if value == "" else value
+
+
+def parts_of_text(file: LogFile, row: dict[str, Any]) -> list[str]:
+    """Return the texts of the columns that are joined into the field `text`; none if it is not joined."""
+    names = file.columns.get("text", "").split("+")
+    return [str(row[name]) for name in names if row.get(name) not in (None, "")] if len(names) > 1 else []
 
 
 def time_us(value: Any) -> int:

@@ -93,6 +93,8 @@ def random_requests(rnd: random.Random, count: int) -> worlds.Rows:
             rows.append(row | topk | {"point": {"lon": 1.0, "lat": 2.0}})
         else:
             rows.append(row | {"bbox": [0, 0, 9, 9]})
+        if rnd.random() < 0.3:
+            rows[-1] = worlds.as_replacement(rows[-1])
     return rows
 
 
@@ -112,22 +114,27 @@ class OwnerTwin:
         if row.get("k") == 0:
             return "out_of_range"
         words = len(row["keywords"].split())
-        new = {"id": row["subscription_id"], "start": row["created_at"], "end": row.get("expires_at", NEVER)}
+        start = row.get("created_at") or row["at"]
+        new = {"id": row["subscription_id"], "start": start, "end": row.get("expires_at", NEVER)}
         new |= {"postings": words, "room": 3 * row.get("k", 0) + words}
         self.asked += new["room"]
         if not self.closed and self.asked > QUOTAS["max_file_room"]:
             self.closed = "over_room"
         if self.closed:
             return self.closed
-        if any(life["end"] > new["start"] for life in self._of(row)[-1:]):
+        old = [life for life in self._of(row)[-1:] if life["end"] > start]
+        if row["op"] == "replace" and any(life["start"] >= start for life in old):
+            return "before_insertion"
+        if row["op"] == "insert" and old:
             return "already_live"
-        live = [life for life in [*self.lives, new] if life["end"] > self.clock]
+        others = [one for one in self.lives if one not in old] + [one | {"end": start} for one in old]
+        live = [life for life in [*others, new] if life["end"] > self.clock]
         takes = {"quota_subscriptions": len(live)}
         takes |= {f"quota_{name}": sum(life[name] for life in live) for name in ("room", "postings")}
         if any(takes[name] > QUOTAS[name] for name in takes):
             self.closed = "over_quota"
             return self.closed
-        self.lives.append(new)
+        self.lives = [*others, new]
         return ""
 
     def _delete(self, row: worlds.Row) -> str:

@@ -35,6 +35,7 @@ POINTS: dict[str, tuple[float, float]] = {
 }
 EVERY_POINT = set(POINTS)
 NORTH = {"north_pole", "north_pole_too", "near_north_pole"}
+POLES = {"north_pole", "north_pole_too", "south_pole"}
 ANTIMERIDIAN = {"east_180", "west_180"}
 
 UNIT = {"origin", "on_edge", "on_corner"}
@@ -58,12 +59,16 @@ REGIONS: dict[str, tuple[list[float] | dict[str, Any], set[str]]] = {
     "zero_width": ([1, 0, 1, 1], {"on_edge", "on_corner"}),
     "world": ([-180, -90, 180, 90], EVERY_POINT),
     "across": ([170, -5, -170, 5], ANTIMERIDIAN | {"west_170", "east_170"}),
-    "across_thin": ([180, -90, -180, 90], ANTIMERIDIAN),
+    "across_thin": ([180, -90, -180, 90], ANTIMERIDIAN | POLES),
     "across_nearly_all": ([0.5, -90, 0.25, 90], EVERY_POINT),
-    "east_edge": ([180, -90, 180, 90], {"east_180"}),
-    "west_edge": ([-180, -89, -180, 90], {"west_180"}),
+    "east_edge": ([180, -90, 180, 90], ANTIMERIDIAN | POLES),
+    "west_edge": ([-180, -89, -180, 89], ANTIMERIDIAN),
+    "west_of_the_edge": ([-180, -1, -178, 1], ANTIMERIDIAN),
+    "east_of_the_edge": ([170, -1, 180, 1], ANTIMERIDIAN),
     "north_cap": ([-180, 89.9, 180, 90], NORTH),
-    "at_north_pole": ([0, 90, 0, 90], {"north_pole"}),
+    "at_north_pole": ([0, 90, 0, 90], {"north_pole", "north_pole_too"}),
+    "to_north_pole": ([100, 89, 110, 90], {"north_pole", "north_pole_too"}),
+    "pole_to_pole": ([100, -90, 110, 90], POLES),
     "south_line": ([-180, -90, 180, -90], {"south_pole"}),
     "circle_zero": ({"lon": 18.07, "lat": 59.33, "radius_m": 0}, {"city"}),
     "circle_just_in": ({"lon": 0, "lat": 0, "radius_m": 124_318.618}, {"origin", "on_edge"}),
@@ -78,6 +83,13 @@ REGIONS: dict[str, tuple[list[float] | dict[str, Any], set[str]]] = {
     "triangle_beside": (_polygon([(-1, -1), (0, -1), (-1e-9, 1)]), set()),
     "holed": (_polygon([(0, 0), (1, 0), (1, 1), (0, 1)], [(0.9, 0.4), (1, 0.5), (0.9, 0.6)]), UNIT),
     "polygons_across": (_polygons([(170, -5), (180, -5), (180, 5)], [(-180, -5), (-170, 5), (-180, 5)]), ACROSS),
+    "polygon_from_the_edge": (_polygon([(-180, -5), (-175, -5), (-180, 5)]), ANTIMERIDIAN),
+    "polygons_at_the_edge": (
+        _polygons([(178, -2), (180, 0), (178, 2)], [(-180, -2), (-178, -2), (-178, 2), (-180, 2)]),
+        ANTIMERIDIAN,
+    ),
+    "polygon_to_the_pole": (_polygon([(10, 88), (20, 88), (15, 90)]), {"north_pole", "north_pole_too"}),
+    "antarctica": (_polygon([(-180, -90), (180, -90), (180, -80), (0, -70), (-180, -80)]), {"south_pole"}),
     "polygon_world": (_polygon([(-180, -90), (180, -90), (180, 90), (-180, 90)]), EVERY_POINT),
 }
 

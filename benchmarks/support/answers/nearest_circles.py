@@ -55,7 +55,7 @@ def _draw_parts(
         columns = draw_knn(source, min(PART, count - first), ks, words, seed * 1_000 + first // PART)
         points = np.column_stack([columns["lon"].to_numpy(), columns["lat"].to_numpy()])
         radius = _distances_of_kth(stored, points, _integers(columns["k"]), columns["clauses"])
-        owner, pieces = cut_regions(circles_of(points, radius))
+        owner, pieces = cut_regions(circles_of(np.column_stack([points, np.full(len(points), np.nan)]), radius))
         rows = {
             "subscription_key": first + owner,
             **pieces,

@@ -21,7 +21,10 @@ MOST_ROWS = 10_000
 """Greatest k of the form: the default of the setting max_k."""
 
 PLACE, BOX = ("lon", "lat"), ("west", "south", "east", "north")
-TEXTS = ("kind", "keywords", "k", "limit", "alpha", "distance_scale_m", "where", "window", "as_of", "version")
+TEXTS = (
+    *("kind", "keywords", "k", "limit", "alpha", "distance_scale_m", "max_distance_m", "where", "window", "as_of"),
+    "version",
+)
 """Fields of the form that are fields of a question."""
 
 
@@ -50,6 +53,14 @@ def question_fields() -> dict[str, Param]:
             maximum=1e9,
         ),
         "where": field("string", "Where", 'Conditions on attributes: {"magnitude": {"gte": 5}}. Empty: none.', _ASKED),
+        "max_distance_m": field(
+            "number",
+            "Greatest distance",
+            "Metres beyond which objects do not count: knn. Empty: any.",
+            _ASKED,
+            minimum=0,
+            maximum=1e9,
+        ),
         "lon": field("number", "Longitude", "Of the point (knn, topk) or the centre of the circle.", _WHERE, **_LON),
         "lat": field("number", "Latitude", "Of the point (knn, topk) or the centre of the circle.", _WHERE, **_LAT),
         "radius_m": field("number", "Radius", "Of the circle, in metres: range, frequent_terms.", _WHERE, minimum=0),

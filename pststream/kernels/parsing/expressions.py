@@ -6,8 +6,8 @@ from pststream.kernels.compile import kernel
 from pststream.kernels.parsing.texts import ids_of_words
 from pststream.kernels.sort_and_search import drop_repeats, sort_few
 
-OPEN, CLOSE, AND, OR, ADJACENT, FIRST_WORD = 0, 1, 2, 3, 4, 5
-"""Codes of a shape: symbols, the borders of a token with several words, and the first of the words."""
+OPEN, CLOSE, AND, OR, FIRST_WORD = 0, 1, 2, 3, 4
+"""Codes of a shape: symbols, and the first of the words."""
 
 MOST_TOKENS = 64
 MOST_WORDS = 200
@@ -51,35 +51,17 @@ def _number_of_word(data, start, stop, folded, spans, words):
 
 
 @kernel
-def _read_run(data, position, end, folded, spans, words, codes, size):
-    """Write the codes of the words of one token; return the numbers of distinct words and of codes, -1 if it has none.
-
-    Several words stand between two codes ADJACENT.
-    """
-    first = size
-    size += 1
-    count = 0
-    while position < end:
-        if folded[data[position]] == 0:
-            position += 1
-            continue
-        start = position
-        while position < end and folded[data[position]] != 0:
-            position += 1
-        number = _number_of_word(data, start, position, folded, spans, words)
-        words = max(words, number + 1)
-        if words > MOST_WORDS:
-            return words, -1
-        codes[size] = FIRST_WORD + number
-        size += 1
-        count += 1
-    if count == 0:
-        return words, -1
-    if count == 1:
-        codes[first] = codes[first + 1]
-        return words, first + 1
-    codes[first], codes[size] = ADJACENT, ADJACENT
-    return words, size + 1
+def _read_run(data, position, end, folded, spans, words):
+    """Return the number of the word of a token; -1 if the token has no word, or several."""
+    while position < end and folded[data[position]] == 0:
+        position += 1
+    start = position
+    while position < end and folded[data[position]] != 0:
+        position += 1
+    for i in range(position, end):
+        if folded[data[i]] != 0:
+            return -1
+    return _number_of_word(data, start, position, folded, spans, words) if start < position else -1
 
 
 @kernel
@@ -110,9 +92,12 @@ def _read_expression(data, position, stop, folded, spans, codes, size):
             codes[size] = OR
             size += 1
         else:
-            words, size = _read_run(data, position, end, folded, spans, words, codes, size)
-            if size < 0:
+            number = _read_run(data, position, end, folded, spans, words)
+            words = max(words, number + 1)
+            if number < 0 or words > MOST_WORDS:
                 return words, -1
+            codes[size] = FIRST_WORD + number
+            size += 1
         position = end
     return words, size
 
@@ -125,7 +110,8 @@ def read_expressions(data, offsets, folded):
     folded         uint8[256]     texts.FOLDED
     Returns code_offsets int32[n+1] and codes uint8; word_offsets int64[n+1], term ids int64 and ranks int32 of the
     words: the place of each among the words of the expression in alphabetic order. An expression that is not in ASCII,
-    has quotes or other odd characters, a token without a word, or more than MOST_TOKENS or MOST_WORDS, has no codes.
+    has quotes or other odd characters, a token without a word or with several, or more than MOST_TOKENS or MOST_WORDS,
+    has no codes.
     """
     rows = len(offsets) - 1
     total = offsets[rows] - offsets[0]

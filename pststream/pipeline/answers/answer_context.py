@@ -31,7 +31,7 @@ from pststream.state.data_files import DataFile, addresses_and_rows, list_data_f
 from pststream.state.erasures import count_removals
 from pststream.state.home import Home
 from pststream.state.plans import load_topk_plan, topk_version_of
-from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_places, read_slices, split_into_tasks
 from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.tables.delta_tables import describe_snapshot
 from pststream.tables.ledgers import BatchRow, read_batches
@@ -171,7 +171,7 @@ class AnswerContext:
         """
         keys = KeyRange("object_key", self.previous.objects_to, self.objects_to)
         columns = ["object_key", "ts", "lon", "lat", "terms", *([ATTRIBUTES] if self.conditions else [])]
-        for rows in map(self.conditions.project, read_slices(slices, columns, keys)):
+        for rows in map(self.conditions.project, read_places(slices, columns, keys)):
             yield rows.filter(pa.array(~self.withdrawn.contain(rows.column("object_key").to_numpy())))
 
 

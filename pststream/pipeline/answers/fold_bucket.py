@@ -28,7 +28,7 @@ from pststream.pipeline.answers.bucket_snapshots import build_state, with_logged
 from pststream.pipeline.answers.log_rows import FoldedWriter, read_state
 from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS, SCORED_KIND_NAME, RankedQuestions
 from pststream.pipeline.answers.scored_candidates import drop_other_units, drop_scored_index, find_scored_candidates
-from pststream.pipeline.answers.standing_queries import Queries, StandingQueries, take_queries
+from pststream.pipeline.answers.standing_queries import Queries, StandingQueries, take_queries, verified_queries
 from pststream.queries.kinds.registry import ranked_answers
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import Clauses
@@ -54,8 +54,9 @@ def ask_objects(
             chosen = take_queries(queries, rows)
             up_to = np.tile(np.array([end.stream_time, end.last_object], np.int64), (len(rows), 1))
             asked = RankedQuestions(
-                chosen.numbers, kept[rows].astype(np.int64), _clauses(chosen), windows_start(chosen, end), up_to
-            )
+                chosen.numbers, kept[rows].astype(np.int64), _clauses(chosen), windows_start(chosen, end), up_to,
+                verified_queries(chosen),
+            )  # fmt: skip
             best = RANKED_KINDS[name].find_best(objects, asked)
             parts.append(Values(chosen.key[best.question], best.key, best.ts, best.value))
     return _join(parts)
@@ -341,9 +342,11 @@ def _indexed_values(
         # Most homes have one such kind: its rows are not copied.
         own = slice(None) if (kinds == kind).all() else np.flatnonzero(kinds[position] == kind)
         of_rows = np.ascontiguousarray(numbers[:, : len(answers.numbers)])[position[own]]
-        values = Values(subscription[own], object_key[own], ts[own], indexed.values(of_rows, lon[own], lat[own]))
-        counts[name] = len(values.subscription)
-        yield values
+        value = indexed.values(of_rows, lon[own], lat[own])
+        values = Values(subscription[own], object_key[own], ts[own], value)
+        counts[name] = len(value)
+        is_near = ~np.isnan(value)
+        yield values if is_near.all() else Values(*(column[is_near] for column in values))
 
 
 def _join(parts: list[Values]) -> Values:

@@ -20,7 +20,7 @@ from pststream.engine.task_context import TaskContext, dispatch_index, term_freq
 from pststream.pipeline.answers.answer_context import AnswerContext
 from pststream.pipeline.answers.log_rows import ENTRY, complete_rows, is_event, list_state_files, slices_of
 from pststream.pipeline.answers.ranked_kinds import RANKED_KINDS, WORLD
-from pststream.pipeline.answers.standing_queries import Queries, clauses_of, take_queries
+from pststream.pipeline.answers.standing_queries import LISTS, Queries, clauses_of, take_queries
 from pststream.pipeline.index.build_index import (
     PIECES,
     find_placing_plan,
@@ -152,7 +152,7 @@ def _pieces_of_kind(kind: str, queries: Queries, regions: pa.RecordBatch) -> pa.
     values = {
         "subscription_key": queries.key[owner],
         **columns,
-        "clauses": clauses_of(queries).take(pa.array(owner)),
+        **{name: clauses_of(queries, name).take(pa.array(owner)) for name in LISTS},
         "created_at": np.where(has_window, names.NO_TIME, queries.created_at)[owner],
         "end_at": queries.expires_at[owner],
         "kind": pa.repeat(kind, len(owner)),

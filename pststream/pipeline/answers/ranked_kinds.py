@@ -19,10 +19,12 @@ from pststream.kernels.questions.codes import distances_m
 from pststream.pipeline.answers.log_rows import complete_rows
 from pststream.queries.kinds.knn import KNN
 from pststream.queries.kinds.topk import TOPK
+from pststream.queries.shapes.contract import matched_lon
 from pststream.queries.shapes.registry import SIDES, request_schema
 from pststream.search.best_objects import BestObjects, PointQuestions, find_nearest_objects, find_scored_objects
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import Clauses
+from pststream.search.verified_questions import VerifiedQuestions
 
 
 class RankedQuestions(NamedTuple):
@@ -33,6 +35,7 @@ class RankedQuestions(NamedTuple):
     clauses                   of each; none: every object
     after    int64[q,2]       ts and key; objects with greater (ts, key) count
     up_to    int64[q,2]       ts and key; objects up to this ts and up to this key count
+    verified                  verified clauses of each; None: none has any
     """
 
     numbers: np.ndarray
@@ -40,6 +43,7 @@ class RankedQuestions(NamedTuple):
     clauses: Clauses
     after: np.ndarray
     up_to: np.ndarray
+    verified: VerifiedQuestions | None
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class IndexedReach:
 
     regions   (numbers, thresholds float32[n]): the region that an object must lie in to enter each answer, as columns
               of regions (`request_schema`); no two pieces of one have the same south-western corner
-    values    (numbers of each candidate's subscription, lon, lat): their values, float32[n]
+    values    (numbers of each candidate's subscription, lon, lat): their values, float32[n]; not a number: too far away
     """
 
     regions: Callable[[np.ndarray, np.ndarray], pa.RecordBatch] = field(repr=False)
@@ -71,18 +75,24 @@ WORLD = (-180.0, -90.0, 180.0, 90.0)
 
 
 def points_of(numbers: np.ndarray) -> np.ndarray:
-    """Return the points of subscriptions: float64[n,2]."""
-    return np.ascontiguousarray(numbers[:, :2])
+    """Return the points of subscriptions, by their `matched_lon`: float64[n,2]."""
+    return np.column_stack([matched_lon(*numbers[:, :2].T), numbers[:, 1]])
+
+
+def farthest_of(numbers: np.ndarray) -> np.ndarray:
+    """Return the greatest distance of an object of `knn` subscriptions, metres: float32[n]; infinity: any."""
+    return np.fmin(numbers[:, 2], np.inf).astype(np.float32)
 
 
 def circles_of(numbers: np.ndarray, thresholds: np.ndarray) -> pa.RecordBatch:
-    """Return the regions of `knn` subscriptions as columns: circles with the thresholds as radius, beyond which no
-    object can enter the answer.
+    """Return the regions of `knn` subscriptions as columns: circles with the thresholds, at most the greatest distance,
+    as radius, beyond which no object can enter the answer.
 
     The region is the world for an infinite threshold, and for each circle whose box has the same south-western corner:
     pieces of a subscription are known by this corner (`pststream.plans.pieces.IDENTITY`).
     """
     points = points_of(numbers)
+    thresholds = np.minimum(thresholds, farthest_of(numbers))
     radius = np.nextafter(thresholds, np.float32(np.inf)).astype(np.float64)
     is_world = ~np.isfinite(radius)
     owner, boxes = boxes_around(np.column_stack([points, np.where(is_world, 0.0, radius)]))
@@ -101,16 +111,23 @@ def circles_of(numbers: np.ndarray, thresholds: np.ndarray) -> pa.RecordBatch:
 
 def _distances(numbers: np.ndarray, lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
     """Return the distances of candidates, as questions compute them: float32[n]."""
-    return distances_m(points_of(numbers), np.column_stack([lon, lat])).astype(np.float32)
+    away = distances_m(points_of(numbers), np.column_stack([lon, lat])).astype(np.float32)
+    away[away > farthest_of(numbers)] = np.nan
+    return away
 
 
 def _find_nearest(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:
-    return find_nearest_objects(snapshot, PointQuestions(points_of(asked.numbers), *asked[1:]))
+    farthest = farthest_of(asked.numbers)
+    return find_nearest_objects(snapshot, _point_questions(asked)._replace(farthest=farthest))
 
 
 def _find_scored(snapshot: ObjectSnapshot, asked: RankedQuestions) -> BestObjects:
     scales = np.ascontiguousarray(asked.numbers[:, 2:4])
-    return find_scored_objects(snapshot, PointQuestions(points_of(asked.numbers), *asked[1:], scales))
+    return find_scored_objects(snapshot, _point_questions(asked)._replace(scales=scales))
+
+
+def _point_questions(asked: RankedQuestions) -> PointQuestions:
+    return PointQuestions(points_of(asked.numbers), *asked[1:5], verified=asked.verified)
 
 
 RANKED_KINDS = {

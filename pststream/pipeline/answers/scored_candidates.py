@@ -19,6 +19,7 @@ from pststream.base.arrow_columns import csr, micros
 from pststream.kernels.answers.columns import LIVE
 from pststream.kernels.answers.fold_rows import rows_of_keys
 from pststream.pipeline.answers.answer_context import UNITS, AnswerContext, short_digest
+from pststream.pipeline.answers.ranked_kinds import points_of
 from pststream.pipeline.answers.standing_queries import Queries, StandingQueries
 from pststream.search.stored_conditions import ATTRIBUTES
 from pststream.search.term_weights import TermWeights
@@ -109,7 +110,7 @@ def _compare(index: ScoredIndex, keys: np.ndarray, thresholds: np.ndarray) -> tu
 
 def as_subscriptions(queries: Queries, thresholds: np.ndarray, weights: TermWeights) -> ScoredSubscriptions:
     """Return queries, whose clauses have one word each, as subscriptions of the index."""
-    lon, lat, alpha, scale = queries.numbers[:, :4].T
+    (lon, lat), (alpha, scale) = points_of(queries.numbers).T, queries.numbers[:, 2:4].T
     words = weights.of_terms(queries.terms)
     return ScoredSubscriptions(
         queries.key, lon, lat, alpha, scale, thresholds, queries.clause_offsets, queries.terms, words

@@ -19,13 +19,15 @@ from pststream.base import names
 from pststream.base.arrays import distinct_values, is_among, offsets_of
 from pststream.base.arrow_columns import integers, lists, one_array, take_lists
 from pststream.kernels.answers.fold_rows import rows_of_keys
+from pststream.pipeline.index.build_index import ending_requests
 from pststream.queries.kinds.registry import MOST_TIMES_K, ranked_answers
+from pststream.search.verified_questions import VerifiedQuestions
 from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.storage.parquet_files import open_parquet, without_views
 
 COLUMNS = (
-    *("request_key", "op", "subscription_key", "effective_at", "expires_at", "kind", "k", "window_us"),
-    *("window_objects", "clauses"),
+    *("request_key", "op", "subscription_key", "replaced_key", "effective_at", "expires_at", "kind", "k", "window_us"),
+    *("window_objects", "clauses", "verified", "phrases"),
 )
 """Columns of `requests` that are read, with the numbers of the kinds."""
 
@@ -46,6 +48,8 @@ class Queries(NamedTuple):
     clause_offsets  int64[n+1]        slice of the clauses of each query, in `literal_offsets`
     literal_offsets int64[clauses+1]  slice of the terms of each clause, in `terms`
     terms           int64[]           term ids
+    verified_clauses, verified_literals, verified   likewise, of the verified clauses
+    phrase_offsets, word_offsets, phrases           likewise, of the words of phrases
     """
 
     key: np.ndarray
@@ -59,6 +63,12 @@ class Queries(NamedTuple):
     clause_offsets: np.ndarray
     literal_offsets: np.ndarray
     terms: np.ndarray
+    verified_clauses: np.ndarray
+    verified_literals: np.ndarray
+    verified: np.ndarray
+    phrase_offsets: np.ndarray
+    word_offsets: np.ndarray
+    phrases: np.ndarray
 
     @property
     def are_scored(self) -> np.ndarray:
@@ -197,7 +207,7 @@ def _within(values: np.ndarray, bounds: tuple[int, int]) -> np.ndarray:
 
 def layout() -> str:
     """Return the name and version of the arrays in the node's cache; kinds are numbered in the order of their names."""
-    return "-".join(("queries-4", *ranked_answers()))
+    return "-".join(("queries-5", *ranked_answers()))
 
 
 def weighed_kinds() -> np.ndarray:
@@ -251,12 +261,10 @@ def _arrays_of(rows: pa.Table) -> tuple[Queries, Deletions]:
     """Return the insertions of kinds with memory, and all deletions."""
     kind_index = pc.index_in(rows.column("kind"), pa.array(list(ranked_answers()), pa.string()))
     kind, op = kind_index.fill_null(-1).to_numpy().astype(np.int8), rows.column("op").to_numpy()
-    deleted = rows.filter(pa.array(op == "delete"))
+    deleted = ending_requests(rows)
     deletions = Deletions(*(integers(deleted, name) for name in ("request_key", "subscription_key", "effective_at")))
     is_insertion = (kind >= 0) & (op == "insert")
     inserted, kind = rows.filter(pa.array(is_insertion)), kind[is_insertion]
-    clauses = one_array(inserted.column("clauses"))
-    literals = clauses.flatten()
     queries = Queries(
         key=integers(inserted, "request_key"),
         kind=kind,
@@ -266,11 +274,25 @@ def _arrays_of(rows: pa.Table) -> tuple[Queries, Deletions]:
         window_objects=integers(inserted, "window_objects", 0),
         created_at=integers(inserted, "effective_at"),
         expires_at=integers(inserted, "expires_at", names.NEVER_US),
-        clause_offsets=offsets_of(clauses.value_lengths().fill_null(0).to_numpy()),
-        literal_offsets=offsets_of(literals.value_lengths().fill_null(0).to_numpy()),
-        terms=literals.flatten().to_numpy(zero_copy_only=False).astype(np.int64),
+        **{
+            name: values
+            for place, column in enumerate(LISTS)
+            for name, values in zip(_list_fields(place), _lists_of(one_array(inserted.column(column))), strict=True)
+        },
     )
     return queries, deletions
+
+
+def _list_fields(place: int) -> tuple[str, ...]:
+    first = len(Queries._fields) - 3 * (len(LISTS) - place)
+    return Queries._fields[first : first + 3]
+
+
+def _lists_of(column: pa.ListArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the offsets of lists and of lists in them, and their values; a null has no list."""
+    items = column.flatten()
+    lengths = (one.value_lengths().fill_null(0).to_numpy() for one in (column, items))
+    return *map(offsets_of, lengths), items.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _numbers(rows: pa.Table, kind: np.ndarray) -> np.ndarray:
@@ -286,6 +308,9 @@ def _numbers(rows: pa.Table, kind: np.ndarray) -> np.ndarray:
 CLAUSES = pa.list_(pa.list_(pa.int64()))
 """Type of clauses in memory; their items have another name in files."""
 
+LISTS = ("clauses", "verified", "phrases")
+"""Columns of lists of lists, each with three of the last fields of `Queries`."""
+
 
 def _read(path: str) -> Iterator[pa.Table]:
     """Yield the columns of each row group of a file."""
@@ -293,28 +318,44 @@ def _read(path: str) -> Iterator[pa.Table]:
     with open_parquet(path) as file:
         for group in range(file.metadata.num_row_groups):
             rows = without_views(file.read_row_group(group, columns))
-            index = rows.schema.get_field_index("clauses")
-            yield rows.set_column(index, "clauses", rows.column(index).cast(CLAUSES))
+            for name in LISTS:
+                index = rows.schema.get_field_index(name)
+                rows = rows.set_column(index, name, rows.column(index).cast(CLAUSES))
+            yield rows
 
 
 def take_queries(queries: Queries, rows: np.ndarray) -> Queries:
     """Return some queries, in the order of `rows`."""
-    clauses = np.arange(len(queries.literal_offsets) - 1)
-    clause_offsets, clause = take_lists((queries.clause_offsets, clauses), rows)
-    literal_offsets, terms = take_lists((queries.literal_offsets, queries.terms), clause)
-    plain = [column[rows] for column in queries[:-3]]
-    return Queries._make([*plain, clause_offsets, literal_offsets, terms])
+    columns = [column[rows] for column in queries[:_PLAIN]]
+    for outer, inner, values in _list_groups(queries):
+        offsets, items = take_lists((outer, np.arange(len(inner) - 1)), rows)
+        columns += [offsets, *take_lists((inner, values), items)]
+    return Queries._make(columns)
 
 
-def clauses_of(queries: Queries) -> pa.ListArray:
-    """Return the clauses of queries as a list of lists of term ids."""
-    clauses = lists(queries.clause_offsets, np.arange(len(queries.literal_offsets) - 1))
-    return pa.ListArray.from_arrays(clauses.offsets, lists(queries.literal_offsets, queries.terms))
+_PLAIN = len(Queries._fields) - 3 * len(LISTS)
+
+
+def _list_groups(queries: Queries) -> Iterator[tuple[np.ndarray, ...]]:
+    return (queries[first : first + 3] for first in range(_PLAIN, len(queries), 3))
+
+
+def clauses_of(queries: Queries, column: str = "clauses") -> pa.ListArray:
+    """Return a column of LISTS of queries as lists of lists of term ids; null: none."""
+    outer, inner, values = list(_list_groups(queries))[LISTS.index(column)]
+    of_rows = lists(outer, np.arange(len(inner) - 1)).offsets
+    return pa.ListArray.from_arrays(of_rows, lists(inner, values), mask=pa.array(np.diff(outer) == 0))
+
+
+def verified_queries(queries: Queries) -> VerifiedQuestions | None:
+    """Return the verified clauses of queries; None: none has any."""
+    _, verified, phrases = _list_groups(queries)
+    return VerifiedQuestions(*verified, *phrases) if len(queries.verified) else None
 
 
 def _concatenate(parts: list[Queries]) -> Queries:
-    plain = [np.concatenate(columns) for columns in list(zip(*parts, strict=True))[:-3]]
-    clause_offsets = offsets_of(np.concatenate([np.diff(part.clause_offsets) for part in parts]))
-    literal_offsets = offsets_of(np.concatenate([np.diff(part.literal_offsets) for part in parts]))
-    terms = np.concatenate([part.terms for part in parts])
-    return Queries._make([*plain, clause_offsets, literal_offsets, terms])
+    columns = [np.concatenate(of_parts) for of_parts in zip(*(part[:_PLAIN] for part in parts), strict=True)]
+    for groups in zip(*map(_list_groups, parts), strict=True):
+        outer, inner = (offsets_of(np.concatenate([np.diff(group[at]) for group in groups])) for at in (0, 1))
+        columns += [outer, inner, np.concatenate([values for _, _, values in groups])]
+    return Queries._make(columns)

@@ -19,6 +19,7 @@ from pststream.base.arrays import concatenate_ranges
 from pststream.base.arrow_columns import integers
 from pststream.kernels.questions.codes import place_codes
 from pststream.kernels.questions.question_arrays import RegionArrays
+from pststream.pipeline.index.build_index import ending_requests
 from pststream.queries.kinds.frequent_terms import NAME
 from pststream.queries.shapes.registry import request_schema
 from pststream.search.object_cache import group_request_files
@@ -165,11 +166,11 @@ def _region_cache(folder: str, max_bytes: int) -> ArrayCache:
 def _build(paths: Paths) -> dict[str, np.ndarray]:
     """Return the arrays of a group of data files: insertions by place, deletions by the key of their subscription."""
     inserted, deleted = [], []
-    columns = ["op", "kind", "subscription_key", *_INSERTED.names]
+    columns = ["op", "kind", "subscription_key", "replaced_key", *_INSERTED.names]
     for rows in read_slices([whole_file(path) for path in paths], columns):
         own = rows.filter(pc.equal(rows.column("kind"), NAME))
         inserted.append(own.select(_INSERTED.names).cast(_INSERTED))
-        deleted.append(rows.filter(pc.equal(rows.column("op"), "delete")).select(_DELETED))
+        deleted.append(ending_requests(rows).select(_DELETED))
     schema = pa.schema([_STORED.field(name) for name in _DELETED])
     rows = pa.Table.from_batches([part.cast(schema) for part in deleted], schema).sort_by("subscription_key")
     key, request, at = (integers(rows, name) for name in _DELETED)

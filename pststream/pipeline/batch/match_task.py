@@ -32,6 +32,7 @@ from pststream.matching.matcher import (
     sort_objects,
 )
 from pststream.matching.segments import Segment
+from pststream.matching.verified_clauses import VerifiedClauses
 from pststream.pipeline.answers.fold_bucket import send_candidates, send_report
 from pststream.pipeline.batch.route_task import ROUTE_COUNTS, STORED_OBJECTS
 from pststream.planning.dispatch import DispatchIndex
@@ -101,6 +102,7 @@ class WorkerSearch:
             counts = UnitCounts(version, *(np.zeros(dispatch.plan.units, np.int64) for _ in range(3)))
             self.served.append(_ServedPlan(dispatch, [(s.max_key, cache.segment(s.paths)) for s in files], counts))
         self._adds_term = any(has_every_object(one) for served in self.served for _, one in served.segments)
+        self._verified = VerifiedClauses.of_segments([one for served in self.served for _, one in served.segments])
         self._deletions = deletions_of(context.files, context.cache_dir, context.cache_bytes)
 
     @property
@@ -116,10 +118,11 @@ class WorkerSearch:
     def find_pairs(self, objects: pa.RecordBatch, after_key: int) -> FoundPairs:
         """Find the subscriptions with keys above `after_key` that each object (ts, lon, lat, terms) matches.
 
+        Terms ascend, and those of phrases are among them.
         Raises TooManyPairs before anything is counted.
         """
         lon, lat, ts = objects.column("lon").to_numpy(), objects.column("lat").to_numpy(), micros(objects.column("ts"))
-        offsets, terms = csr(objects.column("terms"))
+        offsets, terms = of_objects = csr(objects.column("terms"))
         if self._adds_term:
             offsets, terms = add_every_object(offsets, terms)
         pairs_of, objects_of = list[MatchedPairs](), list[np.ndarray]()
@@ -133,7 +136,12 @@ class WorkerSearch:
                 served.counts.objects += counts
             served.counts.candidates += pairs.candidates
             served.counts.matches += pairs.matches
-        return FoundPairs(batch.order, *merge_pairs(pairs_of))
+        order, (offsets, keys) = batch.order, merge_pairs(pairs_of)
+        if len(self._verified.keys):
+            row = np.repeat(order, np.diff(offsets))
+            holds = self._verified.hold(keys, row, of_objects)
+            offsets, keys = np.append(0, np.cumsum(holds))[offsets], keys[holds]
+        return FoundPairs(order, offsets, keys)
 
     def _probes(self, served: _ServedPlan, after_key: int) -> list[SegmentProbe]:
         if after_key not in served.probes:

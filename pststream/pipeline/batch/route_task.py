@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.base.arrays import distinct_values
+from pststream.base.arrays import distinct_values, is_among
 from pststream.base.arrow_columns import csr, micros
 from pststream.base.utc_times import to_micros
 from pststream.engine.contract import SentRows
@@ -24,11 +24,13 @@ from pststream.engine.task_context import TaskContext, dispatch_index, live_term
 from pststream.engine.warm_up import load_kernels
 from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.matching.matcher import add_every_object
+from pststream.matching.verified_clauses import TEXT_COLUMNS, with_phrases
 from pststream.pipeline.batch.worker_parts import WorkerParts
 from pststream.pipeline.index.build_index import PIECES, TASK_BYTES, make_pieces, read_requests, split_by_bytes
+from pststream.queries.text.phrases import PhraseTable
 from pststream.search.object_cache import ObjectFile, settled_groups
 from pststream.search.object_segments import ObjectSegment
-from pststream.search.stored_conditions import ATTRIBUTES, ATTRIBUTES_FIELD, ConditionLog, read_stored_attributes
+from pststream.search.stored_conditions import ATTRIBUTES, ConditionLog
 from pststream.search.wanted_rows import (
     QUESTION_COLUMNS,
     PieceQuestions,
@@ -38,7 +40,7 @@ from pststream.search.wanted_rows import (
 )
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_slices, split_into_tasks, whole_file
+from pststream.state.slices import BATCH_ROWS, KeyRange, Slice, read_places, split_into_tasks, whole_file
 from pststream.state.tables import TABLES
 from pststream.storage.array_cache import Paths
 from pststream.tables.ledgers import Ledger
@@ -54,15 +56,12 @@ SCHEMA = pa.schema([TABLES[names.OBJECTS].schema.field(name) for name in COLUMNS
 class LateRequests:
     """The late subscriptions of a batch: insertions in the slices with keys in `keys`, created at `created_to`
     (microseconds) or before, without those that were set aside.
-
-    have_conditions: whether some of them may have one
     """
 
     slices: tuple[Slice, ...]
     keys: KeyRange
     created_to: int
     withdrawn: WithdrawnRows
-    have_conditions: bool
 
 
 @lru_cache(maxsize=2)
@@ -103,11 +102,13 @@ class _Routes(NamedTuple):
 
     by_plan    a function for each plan
     adds_term  whether objects get the term of subscriptions without keywords
+    phrases    tables of the phrases whose terms objects get
     built      the worker, and the CPU seconds, of each segment that this task has built for the filters
     """
 
     by_plan: list[_Route]
     adds_term: bool
+    phrases: list[PhraseTable]
     built: list[tuple[int, float]]
 
 
@@ -145,7 +146,7 @@ def route_objects(context: TaskContext, after_key: int, parts: WorkerParts, scan
     began = time.thread_time()
     routes = _prepare_routes(context, scan.tag, after_key)
     seen, sent, latest = 0, 0, names.NO_TIME
-    for objects in _read_objects(scan, segment, context.conditions):
+    for objects in _read_objects(scan, segment, routes.phrases, context.conditions):
         seen += objects.num_rows
         if scan.withdrawn:
             objects = objects.filter(pa.array(~scan.withdrawn.contain(objects.column("object_key").to_numpy())))
@@ -175,7 +176,7 @@ def _prepare_routes(context: TaskContext, tag: int, after_key: int) -> _Routes:
     worker_of = {segment.paths: segment.worker for segment in segments}
     cache = segment_cache(context.cache_dir, context.cache_bytes)
     cache.take_built()
-    by_plan, adds_term = list[_Route](), False
+    by_plan, adds_term, phrases = list[_Route](), False, list[PhraseTable]()
     for plan_position, version in enumerate(context.plans):
         dispatch = dispatch_index(context.home, version)
         filters = live_term_filters(context.home, plan_position, tag, dispatch.filters)
@@ -187,7 +188,10 @@ def _prepare_routes(context: TaskContext, tag: int, after_key: int) -> _Routes:
             live.update(frozenset(paths), cache)
         by_plan.append(partial(dispatch.route_objects, live=[live.arrays() for live in filters]))
         adds_term |= any(live.has_every_object for live in filters)
-    return _Routes(by_plan, adds_term, [(worker_of[paths], seconds) for paths, seconds in cache.take_built().items()])
+        phrases += [table for live in filters for table in live.phrases]
+    return _Routes(
+        by_plan, adds_term, phrases, [(worker_of[paths], seconds) for paths, seconds in cache.take_built().items()]
+    )
 
 
 def _find_workers(objects: pa.RecordBatch, routes: _Routes, workers: int) -> tuple[np.ndarray, np.ndarray]:
@@ -205,31 +209,28 @@ def _find_workers(objects: pa.RecordBatch, routes: _Routes, workers: int) -> tup
 
 
 def _read_objects(
-    scan: ObjectScan, segment: ObjectSegment | None, conditions: ConditionLog
+    scan: ObjectScan, segment: ObjectSegment | None, phrases: list[PhraseTable], conditions: ConditionLog
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the objects of a scan; from a segment, only those that its late subscriptions may match."""
+    """Yield the objects of a scan, with the terms of phrases and the attributes of conditions; from a segment, only
+    those that its late subscriptions may match.
+    """
+    keys: np.ndarray | None = None
     if segment is not None and scan.late is not None:
         wanted = find_wanted_rows(segment, _questions(scan.late, scan.keys.up_to))
         if wanted is not None:  # otherwise it is less work to read all objects
-            for first in range(0, len(wanted), BATCH_ROWS):
-                chosen = object_columns(segment, wanted[first : first + BATCH_ROWS])
-                rows = pa.RecordBatch.from_pydict(chosen, schema=SCHEMA)
-                if conditions:
-                    rows = _with_attributes(rows, scan, scan.late)
-                yield conditions.project(rows)
-            return
-    columns = [*COLUMNS, ATTRIBUTES] if conditions else COLUMNS
-    for rows in map(conditions.project, read_slices(scan.slices, columns, scan.keys)):
-        is_new = scan.tag == NEW_OBJECTS
-        yield rows if is_new else rows.filter(pa.array(micros(rows.column("ts")) >= scan.min_ts))
-
-
-def _with_attributes(rows: pa.RecordBatch, scan: ObjectScan, late: LateRequests) -> pa.RecordBatch:
-    """Add the attributes, which segments lack, to objects of a scan; nulls if no late subscription asks for them."""
-    attributes = pa.nulls(rows.num_rows, ATTRIBUTES_FIELD.type)
-    if late.have_conditions:
-        attributes = read_stored_attributes(scan.slices, rows.column("object_key").to_numpy())
-    return rows.append_column(ATTRIBUTES_FIELD, attributes)
+            if not phrases and not conditions:
+                for first in range(0, len(wanted), BATCH_ROWS):
+                    known = object_columns(segment, wanted[first : first + BATCH_ROWS])
+                    yield pa.RecordBatch.from_pydict(known, schema=SCHEMA)
+                return
+            keys = np.sort(segment.keys[wanted])
+    columns = [*COLUMNS, *(TEXT_COLUMNS if phrases else ()), *([ATTRIBUTES] if conditions else ())]
+    for rows in map(conditions.project, read_places(scan.slices, columns, scan.keys)):
+        if keys is not None:
+            rows = rows.filter(pa.array(is_among(rows.column("object_key").to_numpy(), keys)))
+        if scan.tag != NEW_OBJECTS:
+            rows = rows.filter(pa.array(micros(rows.column("ts")) >= scan.min_ts))
+        yield with_phrases(rows, phrases) if phrases else rows
 
 
 OBJECT_BYTES = 150
@@ -280,8 +281,7 @@ def _late_requests(home: Home, batch: dict[str, Any], ledger: Ledger, created_to
     if sum(file.bytes for file in files) * requests > TASK_BYTES * rows:
         return None
     slices = (whole_file(path) for path, _ in addresses_and_rows(home, names.REQUESTS, files))
-    have_conditions = any("condition_names" in file.low for file in files)
-    return LateRequests(tuple(slices), keys, created_to, withdrawn_requests(home), have_conditions)
+    return LateRequests(tuple(slices), keys, created_to, withdrawn_requests(home))
 
 
 def _asked_groups(

@@ -12,6 +12,7 @@ from pststream.base.arrow_columns import lists
 from pststream.base.errors import InputFileError
 from pststream.kernels.matching.match_segment import Objects
 from pststream.matching.matcher import sort_objects
+from pststream.matching.segments import NO_VERIFIED
 from pststream.queries.shapes.registry import PIECE_COLUMNS, SIDES
 from pststream.queries.text.tokenizer import terms_of
 from pststream.state.plans import TermFrequencies
@@ -54,6 +55,7 @@ def index_table(subscriptions: SyntheticSubscriptions, clauses: pa.ListArray) ->
         {
             "subscription_key": np.arange(count),
             **{column.name: pa.nulls(count, column.type) for column in PIECE_COLUMNS},
+            **{column.name: pa.nulls(count, column.type) for column in NO_VERIFIED},
             **sides,
             "clauses": clauses,
             "created_at": np.full(count, names.NO_TIME),

@@ -60,7 +60,7 @@ SCHEMA = TABLES[names.WORKER_INDEX].schema
 PIECES = pa.schema([field for field in SCHEMA if field.name not in ("index_version", "worker", "batch_id")])
 """Columns of a piece: one box of a subscription, its clauses and its validity."""
 
-REQUEST_COLUMNS = ["subscription_key", "op", "effective_at", "expires_at", *piece_columns()]
+REQUEST_COLUMNS = ["subscription_key", "replaced_key", "op", "effective_at", "expires_at", *piece_columns()]
 SEGMENT_BYTES = 256 * 1024 * 1024
 """About the greatest size of its rows in memory, which the edges of large polygons reach with few rows."""
 
@@ -139,9 +139,17 @@ def _write_requests(
 
 
 def read_requests(slices: Iterable[Slice], requests: KeyRange, withdrawn: WithdrawnRows) -> Iterator[pa.RecordBatch]:
-    """Yield the requests with keys in the range, without those that were set aside: request_key, REQUEST_COLUMNS."""
+    """Yield the requests with keys in the range, without those that were set aside: request_key, REQUEST_COLUMNS.
+
+    A replacement that was set aside is a deletion.
+    """
     for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
-        yield rows.filter(pa.array(~withdrawn.contain(rows.column("request_key").to_numpy()))) if withdrawn else rows
+        if withdrawn:
+            is_set_aside = pa.array(withdrawn.contain(rows.column("request_key").to_numpy()))
+            operation = pc.if_else(is_set_aside, "delete", rows.column("op"))
+            rows = rows.set_column(rows.schema.get_field_index("op"), "op", operation)
+            rows = rows.filter(pc.or_(pc.invert(is_set_aside), pc.is_valid(rows.column("replaced_key"))))
+        yield rows
 
 
 def rows_of_task(files: DataFiles) -> int:
@@ -308,9 +316,17 @@ def _pieces_of_kind(kind: QueryKind, inserted: pa.RecordBatch) -> pa.RecordBatch
     return pa.RecordBatch.from_pydict(values | nulls, schema=PIECES)
 
 
+def ending_requests(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows of `requests` that end a subscription, whose key is then their `subscription_key`."""
+    replaced = rows.column("replaced_key")
+    index = rows.schema.get_field_index("subscription_key")
+    rows = rows.set_column(index, "subscription_key", pc.coalesce(replaced, rows.column("subscription_key")))
+    return rows.filter(pc.or_(pc.equal(rows.column("op"), "delete"), pc.is_valid(replaced)))
+
+
 def select_deletions(rows: pa.RecordBatch, batch_id: int) -> pa.RecordBatch:
-    """Select the deletions among rows of `requests`: subscription_key, end_at, batch_id."""
-    deleted = rows.filter(pc.equal(rows.column("op"), "delete"))
+    """Return what rows of `requests` end: subscription_key, end_at, batch_id."""
+    deleted = ending_requests(rows)
     return pa.RecordBatch.from_pydict(
         {
             "subscription_key": deleted.column("subscription_key"),

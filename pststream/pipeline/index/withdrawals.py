@@ -148,7 +148,7 @@ def _read_deletions(home: Home, applied: int) -> Deletions:
     requests = KeyRange("request_key", -1, applied)
     files = requests.files(list_data_files(home, names.REQUESTS))
     slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.REQUESTS, files)]
-    columns = ["request_key", "op", "subscription_key", "effective_at"]
+    columns = ["request_key", "op", "subscription_key", "replaced_key", "effective_at"]
     rows = [select_deletions(batch, 0) for batch in read_slices(slices, columns, requests)]
     return merge_deletions([build_deletions(pa.Table.from_batches(rows))] if rows else [])
 

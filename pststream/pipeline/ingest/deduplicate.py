@@ -2,8 +2,8 @@
 
 All rows of an id, new and stored, meet in one part of a shuffle, where the rules are applied to them in the order of
 the log (kernels/log_rules.py). Each part writes verdicts to a file in the staging folder: by log key, the reason for a
-reject, and for a deletion the insertion that it deletes. Tasks that append staged files read these files, and write a
-staged file as two uncommitted data files.
+reject, and for a deletion or a replacement the insertion that it ends. Tasks that append staged files read these files,
+and write a staged file as two uncommitted data files.
 """
 
 import json
@@ -129,6 +129,9 @@ ID_COLUMNS_OF = {"objects": ("object_id",), "requests": ID_COLUMNS}
 COLUMNS = {"objects": ["ts"], "requests": ["op", "effective_at", "expires_at"]}
 """The columns that the rules compare, besides the id."""
 
+OPERATIONS = pa.array(["insert", "delete", "replace"])
+"""By number in kernels/log_rules.py; in the log, insertions with a `replaced_key` are replacements."""
+
 QUOTA_COLUMNS = [*COLUMNS["requests"], "owner", "room", "postings"]
 """The columns that decide on quotas, besides the id."""
 
@@ -137,7 +140,7 @@ OUTCOMES = (None, "already_live", "unknown_subscription", "before_insertion")
 """Reason for each outcome of `kernels.log_rules.apply_request_rules`."""
 
 VERDICTS = pa.schema([("key", pa.int64()), ("reason", pa.string()), ("concerned", pa.int64())])
-"""Columns of a verdict file: key of the row, reason or null, key of the insertion that a deletion concerns or null."""
+"""Columns of a verdict file: key of the row, reason or null, key of the insertion that the request concerns or null."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +257,7 @@ def is_beyond(kind: str, rows: pa.RecordBatch, horizon: int) -> np.ndarray:
     """
     accepted = pc.is_null(rows.column("reason")).to_numpy(zero_copy_only=False)
     if kind == "requests":
-        inserted = pc.fill_null(pc.equal(rows.column("op"), "insert"), False).to_numpy(zero_copy_only=False)
+        inserted = pc.fill_null(pc.not_equal(rows.column("op"), "delete"), False).to_numpy(zero_copy_only=False)
         return accepted & inserted & (rows.column("row").to_numpy() > horizon)
     return accepted & (micros(rows.column("ts").fill_null(pa.scalar(0, rows.column("ts").type))) < horizon)
 
@@ -289,13 +292,18 @@ def _read_stored(kind: str, columns: list[str], task: StoredRows, ids: NewIds | 
     for rows in _select_stored(kind, columns, task, ids):
         # A compacted file may have rows of this ingest, if an earlier try of it was killed.
         earlier = rows.filter(pc.less(rows.column(KEY_OF[kind]), task.before))
+        if kind == "requests":
+            is_replacement = pc.is_valid(earlier.column("replaced_key"))
+            operation = pc.if_else(is_replacement, "replace", earlier.column("op"))
+            earlier = earlier.set_column(earlier.schema.get_field_index("op"), "op", operation)
         if task.withdrawn:
             earlier = earlier.filter(pa.array(~task.withdrawn.contain(earlier.column(KEY_OF[kind]).to_numpy())))
         yield _with_key_and_horizon(kind, columns, earlier, earlier.column(KEY_OF[kind]), STORED_HORIZON)
 
 
 def _select_stored(kind: str, columns: list[str], task: StoredRows, ids: NewIds | None) -> Iterator[pa.RecordBatch]:
-    columns = list(dict.fromkeys([KEY_OF[kind], *ID_COLUMNS_OF[kind], *columns]))
+    of_kind = ["replaced_key"] if kind == "requests" else []
+    columns = list(dict.fromkeys([KEY_OF[kind], *ID_COLUMNS_OF[kind], *columns, *of_kind]))
     if task.owners is not None:
         owners = pa.array(task.owners, pa.string())
         for part in task.slices:
@@ -405,7 +413,7 @@ def _find_invalid_requests(rows: pa.RecordBatch) -> Verdicts:
     outcome, concerned = apply_request_rules(
         _group_starts(rows),
         keys,
-        pc.equal(rows.column("op"), "delete").to_numpy(zero_copy_only=False),
+        pc.index_in(rows.column("op"), OPERATIONS).to_numpy().astype(np.int8),
         micros(rows.column("effective_at")),
         expires,
     )
@@ -522,12 +530,15 @@ def _count_lives(
     is_new = rows.column("key").to_numpy() >= first
     new_codes = distinct_values(rows.column("code").to_numpy()[is_new])
     rows = rows.filter(pa.array(~is_new))
-    inserts = pc.equal(rows.column("op"), "insert").to_numpy(zero_copy_only=False)
-    begins = np.flatnonzero(inserts)
+    inserts = pc.not_equal(rows.column("op"), "delete").to_numpy(zero_copy_only=False)
+    begins, codes = np.flatnonzero(inserts), rows.column("code").to_numpy()
     if not len(begins):
         return np.zeros((len(clocks), len(QUOTAS)), np.int64), []
-    ends = np.where(inserts, integers(rows, "expires_at", names.NEVER_US), micros(rows.column("effective_at")))
-    ends = np.minimum.reduceat(ends, begins)
+    starts = micros(rows.column("effective_at"))
+    ends = np.minimum.reduceat(np.where(inserts, integers(rows, "expires_at", names.NEVER_US), starts), begins)
+    # A subscription that was live when the next one of its id began was replaced.
+    same_id = codes[begins[1:]] == codes[begins[:-1]]
+    ends[:-1] = np.where(same_id, np.minimum(ends[:-1], starts[begins[1:]]), ends[:-1])
     rows = rows.take(pa.array(begins))
     owners = pc.index_in(rows.column("owner"), pa.array(clocks, pa.string())).to_numpy()
     takes = taken_by(rows)
@@ -557,14 +568,15 @@ def _judge_file(
         times = micros(batch.column("effective_at")).tolist()
         for key, one, op, at, end, share in zip(*columns, times, ends, taken_by(batch).tolist()):
             life = lives.get(one)
+            is_ended = op != "insert" and life is not None and life.start < at < life.end
+            gone = life.takes if life is not None and is_ended and at <= now else NOTHING
             if op == "delete":
-                if life is not None and life.start < at < life.end:
-                    gone = life.takes if at <= now else NOTHING
+                if life is not None and is_ended:
                     live = list(map(sub, live, gone))
                     lives[one] = _Life(life.start, at, list(map(sub, life.takes, gone)))
-            elif last == names.MAX_INT64 and (life is None or life.end <= at):
+            elif last == names.MAX_INT64 and (life is None or life.end <= at or is_ended):
                 share = share if end > now else NOTHING
-                after = list(map(add, live, share))
+                after = list(map(add, map(sub, live, gone), share))
                 if _exceeds(after, quotas):
                     last = (key & MAX_ROW) - 1
                 else:
@@ -653,7 +665,13 @@ def _apply_verdicts(
     reason = pc.if_else(pa.array(beyond), task.beyond, reason) if beyond.any() else reason
     rows = rows.append_column(KEY_OF[task.kind], pa.array(keys))
     if task.kind == "requests":
-        rows = rows.append_column("subscription_key", pc.coalesce(concerned, pa.array(keys)))
+        is_replacement = pc.fill_null(pc.equal(rows.column("op"), "replace"), False)
+        nothing = pa.scalar(None, pa.int64())
+        own = pc.if_else(is_replacement, nothing, concerned)
+        rows = rows.append_column("subscription_key", pc.coalesce(own, pa.array(keys)))
+        rows = rows.append_column("replaced_key", pc.if_else(is_replacement, concerned, nothing))
+        operation = pc.if_else(is_replacement, "insert", rows.column("op"))
+        rows = rows.set_column(rows.schema.get_field_index("op"), "op", operation)
     by_rule, by_log = pc.is_valid(rows.column("reason")), pc.is_valid(reason)
     if not pc.any(pc.or_(by_rule, by_log)).as_py():
         return rows, rows.slice(0, 0)

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.base.arrow_columns import ATTRIBUTES, TIME, micros
+from pststream.base.arrow_columns import ATTRIBUTES, BREAKS, TIME, micros
 from pststream.base.errors import NO_ROOM, InputFileError, PassingError, PstError, passing_number
 from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.base.utc_times import to_micros
@@ -79,7 +79,8 @@ SCHEMAS = {
     "objects": pa.schema(
         [
             ("row", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("lon", pa.float64()),
-            ("lat", pa.float64()), ("text", pa.string()), ("terms", IDS), ("attributes", ATTRIBUTES), *_REJECT,
+            ("lat", pa.float64()), ("text", pa.string()), ("text_breaks", BREAKS), ("terms", IDS),
+            ("attributes", ATTRIBUTES), *_REJECT,
         ]
     ),
     "requests": pa.schema([*REQUESTS, ("room", pa.int64()), ("postings", pa.int64()), *_REJECT]),
@@ -286,7 +287,7 @@ def last_row_with_room(one: StagedFile, file: File) -> int:
 
 def taken_by(rows: pa.RecordBatch) -> np.ndarray:
     """Return what each of some requests takes, in the order of QUOTAS: int64[n, 3]; nothing if it deletes."""
-    inserted = pc.equal(rows.column("op"), "insert").cast(pa.int64())
+    inserted = pc.not_equal(rows.column("op"), "delete").cast(pa.int64())
     return np.stack([inserted.to_numpy(), rows.column("room").to_numpy(), rows.column("postings").to_numpy()], 1)
 
 

@@ -23,7 +23,7 @@ from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext, make_task_context
 from pststream.kernels.matching.contains_point import boxes_around
 from pststream.matching.matcher import add_every_object
-from pststream.pipeline.index.build_index import PIECES, make_pieces, read_pieces, read_requests
+from pststream.pipeline.index.build_index import PIECES, ending_requests, make_pieces, read_pieces, read_requests
 from pststream.pipeline.questions.question_ledger import unfinished_files
 from pststream.planning.live_terms import make_sample_with_reads
 from pststream.planning.load_model import CostModel
@@ -36,7 +36,7 @@ from pststream.state.data_files import DataFiles, addresses_and_rows, list_data_
 from pststream.state.home import Home
 from pststream.state.index_files import NO_FILES, IndexFiles, index_files
 from pststream.state.plans import TermFrequencies, current_version
-from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_places, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
 from pststream.tables.ledgers import Ledger
 from pststream.tables.log_events import WithdrawnRows, withdrawn_requests
@@ -183,11 +183,11 @@ def requests_per_subscription(
 
 
 def _count_operations(period: KeyRange, slices: tuple[Slice, ...]) -> tuple[int, int]:
-    """Count the insertions and the deletions among the requests of a period."""
+    """Count the insertions and the deletions among the requests of a period; a replacement is both."""
     insertions = deletions = 0
-    for rows in read_slices(slices, ["request_key", "op"], period):
+    for rows in read_slices(slices, ["request_key", "op", "subscription_key", "replaced_key"], period):
         insertions += pc.sum(pc.equal(rows.column("op"), "insert")).as_py() or 0
-        deletions += pc.sum(pc.equal(rows.column("op"), "delete")).as_py() or 0
+        deletions += ending_requests(rows).num_rows
     return insertions, deletions
 
 
@@ -265,7 +265,7 @@ def draw_objects(
             f"no object was written after version {after} of objects" + (f" up to version {to}" if to else ""),
             "give versions that objects came between",
         )
-    read = partial(read_slices, columns=OBJECTS.names, rows=recent)
+    read = partial(read_places, columns=OBJECTS.names, rows=recent)
     choose = partial(choose_rows, "object_key", OBJECTS, share_of(settings.sample_objects, rows), read)
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
     counter = TaskCounter(progress, Counted("sampling objects", "object", rows_of_tasks(tasks)))

@@ -27,6 +27,7 @@ from pststream.pipeline.answers.answer_context import AnswerContext, context_aft
 from pststream.pipeline.answers.bucket_snapshots import last_snapshot, read_snapshot
 from pststream.pipeline.answers.fold_bucket import open_previous_state
 from pststream.pipeline.answers.log_rows import CHANGE
+from pststream.pipeline.index.build_index import ending_requests
 from pststream.pipeline.upkeep.check_index import EXAMPLES
 from pststream.queries.kinds.registry import kinds_with_answers, ranked_answers
 from pststream.settings import Settings
@@ -59,14 +60,16 @@ class AnswerLimits(NamedTuple):
 def read_limits(requests: Sequence[Slice], up_to: int, bucket: int, buckets: int) -> AnswerLimits:
     """Read the subscriptions of a bucket from the requests with keys up to `up_to`."""
     inserted, deleted = [np.empty((5, 0), np.int64)], [np.empty((2, 0), np.int64)]
-    columns = ["request_key", "op", "kind", "subscription_key", "effective_at", "expires_at", "k", "step_us"]
-    for rows in read_slices(requests, columns, KeyRange("request_key", -1, up_to)):
-        rows = rows.filter(pa.array(bucket_of(integers(rows, "subscription_key"), buckets) == bucket))
-        is_deletion = pc.equal(rows.column("op"), "delete")
-        gone = rows.filter(is_deletion)
+    columns = ["request_key", "op", "kind", "subscription_key", "replaced_key", "effective_at", "expires_at", "k"]
+
+    def of_bucket(rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.filter(pa.array(bucket_of(integers(rows, "subscription_key"), buckets) == bucket))
+
+    for rows in read_slices(requests, [*columns, "step_us"], KeyRange("request_key", -1, up_to)):
+        gone = of_bucket(ending_requests(rows))
         deleted.append(np.stack([integers(gone, "subscription_key"), integers(gone, "effective_at")]))
         kinds = pa.array([kind.name for kind in kinds_with_answers()])
-        new = rows.filter(pc.and_not(pc.is_in(rows.column("kind"), kinds), is_deletion))
+        new = of_bucket(rows.filter(pc.is_in(rows.column("kind"), kinds)))
         names_ = (("request_key", 0), ("k", 0), ("step_us", 0), ("effective_at", 0), ("expires_at", names.NEVER_US))
         inserted.append(np.stack([integers(new, name, null) for name, null in names_]))
     limits_of = np.concatenate(inserted, axis=1)

@@ -1,6 +1,6 @@
 """Describe and show the stored query of a subscription with memory; test the words and the time of an object."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,13 +35,14 @@ _UNITS = ((3_600, "h"), (60, "m"), (1, "s"))
 
 @dataclass(frozen=True)
 class AnswerQuery:
-    """A stored query: `description` has its request fields, `clauses` are term ids as stored.
+    """A stored query: `description` has its request fields, `clauses` and `verified` are term ids as stored.
 
     Other kinds than those of the k best objects override what differs.
     """
 
     description: Mapping[str, Any]
     clauses: tuple[tuple[int, ...], ...] = ()
+    verified: tuple[tuple[int, ...], ...] = ()
     region: Region | None = None
 
     @property
@@ -56,11 +57,11 @@ class AnswerQuery:
 
     def find_fault(self) -> str | None:
         """Compare the stored clauses with the expression."""
-        return find_clause_fault(self.keywords, self.clauses)
+        return find_clause_fault(self.keywords, self.clauses, self.verified)
 
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
         """Test the words of an object and, without a window, its time; the rest depends on the other objects."""
-        missing = self.explain_missing(stored.text)
+        missing = self.explain_missing(stored.parts)
         if missing:
             return FailedCondition(KEYWORDS, missing)
         if self.description.get("window") is None and stored.ts < validity.created_at:
@@ -68,9 +69,9 @@ class AnswerQuery:
             return FailedCondition(CREATED_AT, f"the object is of {times}, and it has no window")
         return None
 
-    def explain_missing(self, text: str) -> str | None:
+    def explain_missing(self, parts: Sequence[str]) -> str | None:
         """Explain why a text does not satisfy the keywords, in a sentence; None if it does."""
-        return explain_missing_words(self.keywords, text)
+        return explain_missing_words(self.keywords, parts)
 
     def describe(self) -> dict[str, Any]:
         """Return the request fields."""
@@ -115,6 +116,8 @@ def facts(description: Mapping[str, Any]) -> dict[str, str]:
     if "point" in description:
         point = description["point"]
         shown["Point"] = f"{point['lon']:.9g}, {point['lat']:.9g}"
+    if "max_distance_m" in description:
+        shown["Within"] = f"{description['max_distance_m']:,.0f} m"
     if "region" in description:
         shown["Region"] = ", ".join(f"{name} {value}" for name, value in description["region"].items())
     shown["Rows"] = f"at most {description['k']:,}"

@@ -7,8 +7,9 @@ all kinds and not part of the contract.
 
 import datetime as dt
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -54,6 +55,7 @@ class ObjectRows(NamedTuple):
     lon, lat    float64[n]     degrees
     owner       int64[words]   row of each word
     terms       int64[words]   its term id, each once in a row
+    parts       the parts of the text of each (`StoredObject.parts`); empty: they are not known, no phrase is asked for
     """
 
     key: np.ndarray
@@ -62,6 +64,7 @@ class ObjectRows(NamedTuple):
     lat: np.ndarray
     owner: np.ndarray
     terms: np.ndarray
+    parts: Sequence[Sequence[str]] = ()
 
     def have_any(self, terms: list[int]) -> np.ndarray:
         """Return which objects have one of these terms: bool[n]."""
@@ -79,7 +82,7 @@ class RankedAnswers:
     value_text    shows a value, or the difference of two, to people
     values        the values of objects, float32[n]; not a number: the object does not satisfy the words or the region
     parts         what the value of one object (the only row) is made of: texts and numbers by name
-    numbers       columns of `requests` (float64) that the values depend on; an insertion of the kind has them all
+    numbers       columns of `requests` (float64) that the values depend on; not a number where an insertion has none
     mark          one of the columns that it stores, which `range` lacks: data files of `requests` with bounds of it may
                   have such insertions (state/tables.has_bounds says which columns have bounds)
     is_weighed    whether values depend on the term statistics, so that a new version changes all answers
@@ -216,7 +219,19 @@ class StoredObject:
     lat: float
     text: str
     terms: tuple[int, ...]
+    text_breaks: tuple[int, ...] = ()
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> list[str]:
+        """The text as it was joined from columns; a phrase lies in one of them."""
+        return split_text(self.text, self.text_breaks)
+
+
+def split_text(text: str, breaks: Sequence[int]) -> list[str]:
+    """Split a text at some of its UTF-8 bytes: where the columns begin that were joined into it, but the first."""
+    content = text.encode()
+    return [content[start:stop].decode() for start, stop in pairwise((0, *breaks, len(content)))]
 
 
 class Validity(NamedTuple):
@@ -355,26 +370,35 @@ class QuestionLimits:
     max_k: int = 10_000
 
 
+ClauseTuples = tuple[tuple[int, ...], ...]
+"""Clauses, or phrases, as tuples of term ids."""
+
+
 @dataclass(frozen=True)
 class ParsedQuestion:
     """What a question asks for, without its time; a kind fills the fields that it has.
 
     region    the region, if the kind has one
     point     longitude and latitude in degrees, if the kind has one
-    clauses   conjunctive normal form of the keywords, as term ids; empty: every object
+    clauses   required words in conjunctive normal form, as term ids; empty: every object
+    verified, phrases   as the columns of `requests` have them
     k         greatest number of rows of the answer; None: all
     window    see Window
     alpha     weight of the place in the score, 0 to 1; the text weighs 1 - alpha
     distance_scale_m  distance in metres from which on the place scores 0
+    max_distance_m    greatest distance in metres of an object that counts; None: any
     """
 
     region: Region | None = None
     point: tuple[float, float] | None = None
-    clauses: tuple[tuple[int, ...], ...] = ()
+    clauses: ClauseTuples = ()
+    verified: ClauseTuples = ()
+    phrases: ClauseTuples = ()
     k: int | None = None
     window: Window = EVERYTHING
     alpha: float = 0.0
     distance_scale_m: float = 1.0
+    max_distance_m: float | None = None
 
 
 @dataclass(frozen=True)
@@ -401,6 +425,9 @@ K = Column("k", pa.int64(), "insert: greatest number of rows of an answer", null
 ALPHA = Column("alpha", pa.float64(), "insert: weight of the distance in a score, 0 to 1", nullable=True)
 DISTANCE_SCALE = Column(
     "distance_scale_m", pa.float64(), "insert: metres at which the distance adds nothing to a score", nullable=True
+)
+MAX_DISTANCE = Column(
+    "max_distance_m", pa.float64(), "insert: greatest distance of an object from the point, metres", nullable=True
 )
 WINDOW_US = Column("window_us", pa.int64(), "insert: length of a time window, microseconds", nullable=True)
 WINDOW_OBJECTS = Column("window_objects", pa.int64(), "insert: length of a window in objects", nullable=True)

@@ -6,17 +6,19 @@ form, or that is not valid, are marked and left to it.
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from pststream.base import names
 from pststream.queries.kinds.contract import (
     EVERYTHING,
     LAT,
     LON,
     WINDOW_OBJECTS,
     WINDOW_US,
+    ClauseTuples,
     FieldError,
     K,
     RequestLimits,
@@ -38,12 +40,21 @@ MOST_OBJECTS = 2**53
 """Greatest number of objects of a window."""
 
 
-def parse_keywords_of_question(record: Mapping[str, Any], limits: RequestLimits) -> tuple[tuple[int, ...], ...]:
-    """Return the clauses of the field `keywords`; none if every object counts: without keywords, and by `*`."""
+class AskedKeywords(NamedTuple):
+    """Keywords as a parsed question has them."""
+
+    clauses: ClauseTuples = ()
+    verified: ClauseTuples = ()
+    phrases: ClauseTuples = ()
+
+
+def parse_keywords_of_question(record: Mapping[str, Any], limits: RequestLimits) -> AskedKeywords:
+    """Return the field `keywords`; empty if every object counts: without keywords, and by `*`. Raises FieldError."""
     if record.get("keywords") in (None, "") or is_every_object(record["keywords"]):
-        return ()
-    _, clauses = parse_keyword_field(record, limits)
-    return tuple(map(tuple, clauses))
+        return AskedKeywords()
+    stored = parse_keyword_field(record, limits)
+    required = [clause for clause in stored.clauses if clause != [names.EVERY_OBJECT]]
+    return AskedKeywords(*(tuple(map(tuple, part or ())) for part in (required, stored.verified, stored.phrases)))
 
 
 def parse_point_field(record: Mapping[str, Any]) -> tuple[float, float]:

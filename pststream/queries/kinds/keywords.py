@@ -1,27 +1,46 @@
-"""Parse the keywords of a request into clauses of term ids (CNF), and explain which clauses a text does not satisfy."""
+"""Parse the keywords of a request into clauses of term ids (CNF), and explain which clauses a text does not satisfy.
 
-from collections.abc import Mapping
+Clauses of words are required: the index holds them. Clauses with phrases or exclusions are verified at the objects that
+satisfy the required ones. A phrase has a term id too, which objects that have the phrase get where they are read.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pststream.base import names
 from pststream.base.arrow_columns import Column
-from pststream.queries.kinds.contract import FieldError, ObjectRows, RequestLimits, required_value
+from pststream.queries.kinds.contract import ClauseTuples, FieldError, ObjectRows, RequestLimits
 from pststream.queries.raw_fields import ParsedColumns, RawField
-from pststream.queries.text.expression import ExpressionError, parse_keywords
+from pststream.queries.text.expression import EVERY, ExpressionError, Literal, parse_keywords
 from pststream.queries.text.words import tokenize
+
+_LISTS = pa.list_(pa.list_(pa.int64()))
 
 KEYWORD_COLUMNS = (
     Column("keywords", pa.string(), "the expression as written; null: every object (`*`)", True),
-    Column("clauses", pa.list_(pa.list_(pa.int64())), "insert: conjunctive normal form, term ids", True),
+    Column("clauses", _LISTS, "insert: required words, in conjunctive normal form, term ids", True),
+    Column(
+        "verified",
+        _LISTS,
+        "insert: further clauses, of words, phrases and exclusions, which have 1 as the lowest bit; null: none",
+        True,
+    ),
+    Column("phrases", _LISTS, "insert: the words of each phrase in `verified`, term ids in order; null: none", True),
 )
 
-STAR = "*"
-"""The keywords of requests and questions that every object satisfies."""
+
+class StoredKeywords(NamedTuple):
+    """Keywords as KEYWORD_COLUMNS have them."""
+
+    keywords: str | None
+    clauses: list[list[int]]
+    verified: list[list[int]] | None = None
+    phrases: list[list[int]] | None = None
+
 
 EVERY_OBJECT_TEXT = "(every object)"
 """What commands and pages show in place of the keywords of a subscription without them."""
@@ -37,73 +56,84 @@ _SHOWN_WORDS = 30
 _SHOWN_CLAUSES = 3
 
 
-def parse_keyword_field(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str, list[list[int]]]:
-    """Return the expression of a request and its clauses, term ids ascending inside a clause; raises FieldError."""
-    keywords = required_value(record, "keywords")
-    # Readers give NaN as a subclass of str.
-    if type(keywords) is not str:
-        raise FieldError("keywords", "not_a_value", keywords, 'keywords are one text, such as "fire OR smoke"')
-    parse = _clauses if len(keywords) <= _LONGEST_CACHED else _clauses.__wrapped__
-    clauses = parse(keywords, limits.max_expression_words)
-    if isinstance(clauses, str):
-        raise FieldError("keywords", "unreadable_expression", keywords, clauses)
-    return keywords, clauses
-
-
-def parse_keywords_or_every(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str | None, list[list[int]]]:
-    """Return what `parse_keyword_field` does; of STAR, None and the clause that every object satisfies."""
+def parse_keyword_field(record: Mapping[str, Any], limits: RequestLimits) -> StoredKeywords:
+    """Return the expression of a request and its clauses, term ids ascending inside a clause; of `*`, None and the
+    clause that every object satisfies. Raises FieldError.
+    """
     keywords = record.get("keywords")
     if keywords is None or keywords == "":
         raise FieldError("keywords", "missing", record, 'no keywords are given; say "keywords": "*" for every object')
-    if is_every_object(keywords):
-        return None, [[names.EVERY_OBJECT]]
-    return parse_keyword_field(record, limits)
+    # Readers give NaN as a subclass of str.
+    if type(keywords) is not str:
+        raise FieldError("keywords", "not_a_value", keywords, 'keywords are one text, such as "fire OR smoke"')
+    parse = _stored if len(keywords) <= _LONGEST_CACHED else _stored.__wrapped__
+    stored = parse(keywords, limits.max_expression_words)
+    if isinstance(stored, ExpressionError):
+        raise FieldError("keywords", stored.kind, keywords, str(stored))
+    return stored
+
+
+def stored_clauses(row: Mapping[str, Any]) -> tuple[ClauseTuples, ClauseTuples]:
+    """Return the required and the verified clauses of a row of `requests`."""
+    return tuple(map(tuple, row["clauses"])), tuple(map(tuple, row["verified"] or ()))
 
 
 def is_every_object(keywords: Any) -> bool:
-    """Return whether the value of the field `keywords` is STAR alone."""
-    return isinstance(keywords, str) and keywords.strip() == STAR
+    """Return whether the value of the field `keywords` is `*` alone."""
+    return isinstance(keywords, str) and keywords.strip() == EVERY
 
 
 def parse_keyword_column(field: RawField, limits: RequestLimits) -> ParsedColumns:
-    """Parse the expressions of many requests into KEYWORD_COLUMNS, as `parse_keywords_or_every` does each."""
+    """Parse the expressions of many requests into KEYWORD_COLUMNS, as `parse_keyword_field` does each."""
     from pststream.queries.text.tokenizer import parse_expressions  # loads the kernels
 
-    keywords = field.texts()
-    clauses, parsed = parse_expressions(keywords, limits.max_expression_words, MAX_PAIRS)
-    # Expressions beyond ASCII, or with quotes, one by one; those that are not valid stay unparsed.
-    most = limits.max_expression_words
-    every = pc.fill_null(pc.equal(keywords, STAR), False).to_numpy(zero_copy_only=False)
-    if every.any():
-        clause = pa.array([[[names.EVERY_OBJECT]]], clauses.type)
-        index = np.where(every, len(keywords), np.arange(len(keywords)))
-        clauses, parsed = pa.concat_arrays([clauses, clause]).take(pa.array(index)), parsed | every
-        keywords = pc.if_else(pa.array(every), pa.scalar(None, pa.string()), keywords)
+    keywords, most = field.texts(), limits.max_expression_words
+    clauses, parsed = parse_expressions(keywords, most, MAX_PAIRS)
+    # Expressions beyond ASCII, or with quotes, phrases or NOT, one by one; those that are not valid stay unparsed.
     left = [row for row in np.flatnonzero(~parsed).tolist() if 0 < len(keywords[row].as_py() or "") <= _LONGEST_CACHED]
-    read = {row: one for row in left if not isinstance(one := _clauses(keywords[row].as_py(), most), str)}
+    read = {row: one for row in left if isinstance(one := _stored(keywords[row].as_py(), most), StoredKeywords)}
+    columns = {"keywords": keywords, "clauses": clauses}
+    columns |= {name: pa.nulls(len(keywords), _LISTS) for name in ("verified", "phrases")}
     if read:
         rows, order = np.array(list(read)), np.arange(len(keywords))
         order[rows] = len(keywords) + np.arange(len(rows))
-        clauses = pa.concat_arrays([clauses, pa.array(list(read.values()), clauses.type)]).take(pa.array(order))
+        of_rows = dict(zip(StoredKeywords._fields, zip(*read.values(), strict=True), strict=True))
+        columns = {
+            name: pa.concat_arrays([column, pa.array(of_rows[name], column.type)]).take(pa.array(order))
+            for name, column in columns.items()
+        }
         parsed[rows] = True
-    return ParsedColumns({"keywords": keywords, "clauses": clauses}, parsed)
+    return ParsedColumns(columns, parsed)
 
 
 @lru_cache(maxsize=1 << 14)
-def _clauses(keywords: str, max_words: int) -> list[list[int]] | str:
-    """Return the clauses as term ids, or the error as a text. Cached, since many subscriptions have equal keywords."""
+def _stored(keywords: str, max_words: int) -> StoredKeywords | ExpressionError:
+    """Return an expression as stored, or the error. Cached, since many subscriptions have equal keywords."""
     try:
-        clauses = parse_keywords(keywords, max_words=max_words, max_levels=MAX_LEVELS, max_pairs=MAX_PAIRS)
-        return [sorted({term_of(word) for word in clause}) for clause in clauses]
+        required, verified = parse_keywords(keywords, max_words=max_words, max_levels=MAX_LEVELS, max_pairs=MAX_PAIRS)
     except ExpressionError as error:
-        return str(error)
+        return error
+    phrases = {literal.words for clause in verified for literal in clause if len(literal.words) > 1}
+    return StoredKeywords(
+        None if is_every_object(keywords) else keywords,
+        [sorted({term_of(word) for word in clause}) for clause in required],
+        [sorted({_literal_id(literal) for literal in clause}) for clause in verified] or None,
+        [list(map(term_of, words)) for words in sorted(phrases)] or None,
+    )
 
 
-def term_of(word: str) -> int:
-    """Return the term id of a word."""
-    from pststream.queries.text.tokenizer import term_id  # loads the kernels
+def _literal_id(literal: Literal) -> int:
+    """Return the term id of a word or phrase; its lowest bit says whether it is excluded."""
+    return term_of(*literal.words) & ~1 | literal.excluded
 
-    return term_id(word)
+
+def term_of(*words: str) -> int:
+    """Return the term id of a word, or of the phrase of several words."""
+    from pststream.queries.text.tokenizer import phrase_id, term_id  # loads the kernels
+
+    if words == (EVERY,):
+        return names.EVERY_OBJECT
+    return term_id(words[0]) if len(words) == 1 else phrase_id(tuple(map(term_id, words)))
 
 
 def is_expression(keywords: str | None) -> bool:
@@ -118,50 +148,111 @@ def is_expression(keywords: str | None) -> bool:
 
 
 def words_of_keywords(keywords: str | None) -> frozenset[str]:
-    """Return all words of an expression."""
+    """Return all words of an expression but those that it excludes."""
     if keywords is None:
         return frozenset()
-    return frozenset(word for clause in parse_keywords(keywords) for word in clause)
+    required, verified = parse_keywords(keywords)
+    words = {word for clause in required for word in clause}
+    words.update(word for clause in verified for literal in clause if not literal.excluded for word in literal.words)
+    return frozenset(words - {EVERY})
 
 
 def words_by_term(keywords: str | None) -> dict[int, str]:
-    """Return all words of an expression by their term ids; without one, a text for the term of every object."""
-    if keywords is None:
-        return {names.EVERY_OBJECT: EVERY_OBJECT_TEXT}
-    return {term_of(word): word for word in words_of_keywords(keywords)}
+    """Return the words of an expression that it does not exclude, by their term ids; if every object has what is
+    required, a text for the term of every object.
+    """
+    of_words = {term_of(word): word for word in words_of_keywords(keywords)}
+    return of_words if keywords is not None and EVERY not in keywords else {names.EVERY_OBJECT: EVERY_OBJECT_TEXT}
 
 
-def find_clause_fault(keywords: str | None, clauses: tuple[tuple[int, ...], ...]) -> str | None:
+def find_clause_fault(
+    keywords: str | None, clauses: Collection[Collection[int]], verified: Collection[Collection[int]] | None
+) -> str | None:
     """Say that stored clauses are not those of the expression; None if they are, in any order."""
-    if keywords is None:
-        parsed = [[names.EVERY_OBJECT]]
-    else:
-        parsed = sorted(sorted({term_of(word) for word in clause}) for clause in parse_keywords(keywords))
-    if parsed == sorted(sorted(clause) for clause in clauses):
+    of_words, with_phrases = parse_keywords(EVERY if keywords is None else keywords)
+    parsed = (
+        [{term_of(word) for word in clause} for clause in of_words],
+        [{_literal_id(literal) for literal in clause} for clause in with_phrases],
+    )
+    stored = (clauses, verified or ())
+    if all(sorted(map(sorted, one)) == sorted(map(sorted, other)) for one, other in zip(parsed, stored)):
         return None
     return "the subscription's stored clauses are not those of its keywords"
 
 
 def satisfy_keywords(keywords: str | None, objects: ObjectRows) -> np.ndarray:
-    """Return which objects have a word of each clause of an expression, without the kernels: bool[n]; None: all."""
+    """Return which objects satisfy an expression, without the kernels: bool[n]; None: all."""
+    required, verified = parse_keywords(EVERY if keywords is None else keywords)
     satisfied = np.ones(len(objects.key), bool)
-    for clause in parse_keywords(keywords) if keywords is not None else []:
-        satisfied &= objects.have_any([term_of(word) for word in clause])
+    for words in required:
+        satisfied &= objects.have_any(list(map(term_of, words))) if words != [EVERY] else True
+    for clause in verified:
+        satisfied &= np.any([_objects_hold(literal, objects, satisfied) for literal in clause], axis=0)
     return satisfied
 
 
-def explain_missing_words(keywords: str | None, text: str) -> str | None:
-    """Explain why a text does not satisfy an expression, in a sentence; None if it does, as every text without one."""
+def _objects_hold(literal: Literal, objects: ObjectRows, asked: np.ndarray) -> np.ndarray:
+    """Return for which of the objects that are asked about a literal holds: bool[n]."""
+    if len(literal.words) == 1:
+        return objects.have_any([term_of(*literal.words)]) != literal.excluded
+    holds = np.zeros(len(asked), bool)
+    for row in np.flatnonzero(asked).tolist():
+        holds[row] = _holds(literal, objects.parts[row])
+    return holds
+
+
+def has_phrases(keywords: str | None) -> bool:
+    """Return whether an expression has a phrase: then texts decide whether objects satisfy it."""
+    verified = parse_keywords(keywords).verified if keywords is not None else []
+    return any(len(literal.words) > 1 for clause in verified for literal in clause)
+
+
+def explain_missing_words(keywords: str | None, parts: Sequence[str]) -> str | None:
+    """Explain why a text does not satisfy an expression, in a sentence; None if it does, as every text without one.
+
+    parts: those of the text, which no phrase crosses
+    """
     if keywords is None:
         return None
-    words = tokenize(text)
-    missing = [clause for clause in parse_keywords(keywords) if not set(words).intersection(clause)]
-    if not missing:
+    required, verified = parse_keywords(keywords)
+    words = [word for part in parts for word in tokenize(part)]
+    missing = [clause for clause in required if clause != [EVERY] and not set(words).intersection(clause)]
+    if missing:
+        shown = [("any of " if len(clause) > 1 else "") + show_words(clause) for clause in missing[:_SHOWN_CLAUSES]]
+        wanted, left = "; nor ".join(shown), len(missing) - _SHOWN_CLAUSES
+        more = f" (and {left} more clause{'s' if left > 1 else ''})" if left > 0 else ""
+        return f"the text does not have {wanted}{more}, which {keywords[:200]!r} asks for; {describe_words(words)}"
+    failed = next((clause for clause in verified if not any(_holds(literal, parts) for literal in clause)), None)
+    if failed is None:
         return None
-    shown = [("any of " if len(clause) > 1 else "") + show_words(clause) for clause in missing[:_SHOWN_CLAUSES]]
-    wanted, left = "; nor ".join(shown), len(missing) - _SHOWN_CLAUSES
-    more = f" (and {left} more clause{'s' if left > 1 else ''})" if left > 0 else ""
-    return f"the text does not have {wanted}{more}, which {keywords[:200]!r} asks for; {describe_words(words)}"
+    reasons = "; ".join(_why_not(literal, parts) for literal in failed[:_SHOWN_CLAUSES])
+    return f"{reasons}; {keywords[:200]!r} allows none of that" if len(failed) > 1 else reasons
+
+
+def _holds(literal: Literal, parts: Sequence[str]) -> bool:
+    return _has_phrase(literal.words, parts) != literal.excluded
+
+
+def _has_phrase(words: tuple[str, ...], parts: Sequence[str]) -> bool:
+    """Return whether a part has these words side by side, in order."""
+    return any(
+        words == tuple(own[start : start + len(words)]) for own in map(tokenize, parts) for start in range(len(own))
+    )
+
+
+def _why_not(literal: Literal, parts: Sequence[str]) -> str:
+    shown = "'" + " ".join(literal.words) + "'"
+    if literal.excluded:
+        return f"the text has {shown}, which the keywords exclude"
+    if len(literal.words) == 1:
+        return f"the text does not have {shown}"
+    longest = max(
+        (stop for stop in range(1, len(literal.words)) if _has_phrase(literal.words[:stop], parts)), default=0
+    )
+    if not longest:
+        return f"the text does not have the phrase {shown}"
+    begun = " ".join(literal.words[:longest])
+    return f"the text does not have the phrase {shown}: {literal.words[longest]!r} does not follow {begun!r} in it"
 
 
 def describe_words(words: list[str]) -> str:

@@ -9,17 +9,21 @@ Source: DkM-SKS, Definition 2 (no window, words joined by OR); SSTD, Definition 
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from pststream.queries.kinds.answer_query import AnswerQuery, kind_with_answers, window_field
+from pststream.queries.kinds.answer_query import CONDITIONS, KEYWORDS, AnswerQuery, kind_with_answers, window_field
 from pststream.queries.kinds.contract import (
     LAT,
     LON,
+    MAX_DISTANCE,
     WINDOW_OBJECTS,
     WINDOW_US,
     Description,
+    FailedCondition,
     K,
     ObjectRows,
     ParsedQuestion,
@@ -27,6 +31,8 @@ from pststream.queries.kinds.contract import (
     QuestionLimits,
     RankedAnswers,
     RequestLimits,
+    StoredObject,
+    Validity,
     WordWeights,
 )
 from pststream.queries.kinds.fields import (
@@ -35,6 +41,8 @@ from pststream.queries.kinds.fields import (
     parse_k_column,
     parse_k_field,
     parse_keywords_of_question,
+    parse_number_column,
+    parse_number_field,
     parse_point_column,
     parse_point_field,
     parse_required_window,
@@ -44,27 +52,36 @@ from pststream.queries.kinds.fields import (
 from pststream.queries.kinds.keywords import (
     KEYWORD_COLUMNS,
     parse_keyword_column,
-    parse_keywords_or_every,
+    parse_keyword_field,
     satisfy_keywords,
+    stored_clauses,
 )
-from pststream.queries.raw_fields import ParsedColumns, RawFields
-from pststream.queries.shapes.contract import Region, RegionError, RegionLimits, haversine_of_arrays
+from pststream.queries.raw_fields import ParsedColumns, RawField, RawFields
+from pststream.queries.shapes.contract import (
+    Region,
+    RegionError,
+    RegionLimits,
+    haversine_m,
+    haversine_of_arrays,
+    metres,
+)
 from pststream.queries.shapes.registry import read_region
 
 # Answers, without the kernels
 
 
 def distances(asked: Description, objects: ObjectRows, weights: WordWeights) -> np.ndarray:
-    """Return the distances in metres, as compared: float32[n]; not a number without the words."""
+    """Return the distances in metres, as compared: float32[n]; not a number without the words, or too far away."""
     point = asked["point"]
-    metres = haversine_of_arrays(point["lon"], point["lat"], objects.lon, objects.lat)
-    return np.where(satisfy_keywords(asked["keywords"], objects), metres, np.nan).astype(np.float32)
+    away = haversine_of_arrays(point["lon"], point["lat"], objects.lon, objects.lat).astype(np.float32)
+    counts = satisfy_keywords(asked["keywords"], objects) & (away <= np.float32(asked.get(MAX_DISTANCE.name, np.inf)))
+    return np.where(counts, away, np.float32(np.nan))
 
 
-def circle_of_last(asked: Description, metres: float) -> Region | None:
+def circle_of_last(asked: Description, value: float) -> Region | None:
     """Return the circle of the last object of a full answer; None: it has no radius."""
     try:
-        return read_region({"circle": {**asked["point"], "radius_m": metres}}, RegionLimits(sys.maxsize))
+        return read_region({"circle": {**asked["point"], "radius_m": value}}, RegionLimits(sys.maxsize))
     except RegionError:
         return None
 
@@ -75,16 +92,36 @@ NEAREST = RankedAnswers(
     value_text=lambda metres: f"{metres:,.1f} m",
     values=distances,
     parts=lambda asked, objects, weights: {},
-    numbers=(LON.name, LAT.name),
+    numbers=(LON.name, LAT.name, MAX_DISTANCE.name),
     mark=LON.name,
     is_weighed=False,
     reach=circle_of_last,
 )
 
+
+@dataclass(frozen=True)
+class NearestQuery(AnswerQuery):
+    """A stored query for the nearest objects."""
+
+    def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
+        """Test the words, the distance and, without a window, the time of an object."""
+        failure, most = super().first_failure(stored, validity), self.description.get(MAX_DISTANCE.name)
+        if most is None or (failure and failure.condition == KEYWORDS):
+            return failure
+        point = self.description["point"]
+        away = haversine_m(point["lon"], point["lat"], stored.lon, stored.lat)
+        if np.float32(away) <= np.float32(most):
+            return failure
+        return FailedCondition(MAX_DISTANCE.name, f"{metres(away)} from the point, which is more than {metres(most)}")
+
+
 # Requests
 
-FIELDS = frozenset({"keywords", "point", "k", "window"})
-COLUMNS = (*KEYWORD_COLUMNS, LON, LAT, K, WINDOW_US, WINDOW_OBJECTS)
+FIELDS = frozenset({"keywords", "point", "k", "max_distance_m", "window"})
+COLUMNS = (*KEYWORD_COLUMNS, LON, LAT, K, MAX_DISTANCE, WINDOW_US, WINDOW_OBJECTS)
+
+MAX_DISTANCE_BOUNDS = (0.0, 1e9)
+"""Least and greatest `max_distance_m`."""
 
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
@@ -93,9 +130,9 @@ def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str,
     k = parse_k_field(record, limits.max_k)
     has_window = record.get("window") not in (None, "")
     window = parse_required_window(record, counts_objects=True) if has_window else EVERYTHING
-    keywords, clauses = parse_keywords_or_every(record, limits)
+    most = parse_number_field(record, MAX_DISTANCE.name, *MAX_DISTANCE_BOUNDS)
     return {
-        "keywords": keywords, "clauses": clauses, "lon": lon, "lat": lat, "k": k,
+        **parse_keyword_field(record, limits)._asdict(), "lon": lon, "lat": lat, "k": k, MAX_DISTANCE.name: most,
         "window_us": window.micros, "window_objects": window.objects,
     }  # fmt: skip
 
@@ -106,25 +143,32 @@ def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
         parse_keyword_column(fields["keywords"], limits),
         parse_point_column(fields["point"]),
         parse_k_column(fields["k"], limits.max_k),
+        _parse_max_distance(fields[MAX_DISTANCE.name]),
         parse_window_column(fields["window"], counts_objects=True, required=False),
     )
     return join_columns(parts)
 
 
+def _parse_max_distance(field: RawField) -> ParsedColumns:
+    most, has_most = parse_number_column(field, *MAX_DISTANCE_BOUNDS)
+    return ParsedColumns({MAX_DISTANCE.name: pa.array(most, mask=~has_most)}, has_most | ~field.filled)
+
+
 def describe(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request fields of a stored row."""
     fields = {"keywords": row["keywords"], "point": {"lon": row["lon"], "lat": row["lat"]}, "k": row["k"]}
-    window = window_field(row)
-    return fields if window is None else fields | {"window": window}
+    more = {MAX_DISTANCE.name: row[MAX_DISTANCE.name], "window": window_field(row)}
+    return fields | {name: value for name, value in more.items() if value is not None}
 
 
 KNN = kind_with_answers(
     "knn",
     describe,
     COLUMNS,
+    (KEYWORDS, MAX_DISTANCE.name, *CONDITIONS[1:]),
     fields=FIELDS,
     parse_request=parse_request,
-    read_query=lambda row: AnswerQuery(describe(row), tuple(map(tuple, row["clauses"]))),
+    read_query=lambda row: NearestQuery(describe(row), *stored_clauses(row)),
     parse_columns=parse_columns,
     answers=NEAREST,
 )
@@ -135,11 +179,15 @@ KNN = kind_with_answers(
 
 def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:
     """Parse the fields of a question; raises FieldError."""
+    words = parse_keywords_of_question(record, limits.request)
     return ParsedQuestion(
         point=parse_point_field(record),
-        clauses=parse_keywords_of_question(record, limits.request),
+        clauses=words.clauses,
+        verified=words.verified,
+        phrases=words.phrases,
         k=parse_k_field(record, limits.max_k),
         window=parse_window_field(record, counts_objects=True),
+        max_distance_m=parse_number_field(record, MAX_DISTANCE.name, *MAX_DISTANCE_BOUNDS),
     )
 
 

@@ -33,7 +33,8 @@ from pststream.queries.kinds.keywords import (
     EVERY_OBJECT_TEXT,
     KEYWORD_COLUMNS,
     parse_keyword_column,
-    parse_keywords_or_every,
+    parse_keyword_field,
+    stored_clauses,
     words_by_term,
     words_of_keywords,
 )
@@ -59,7 +60,7 @@ class RangeQuery(AnswerQuery):
         if not shapes.contains(self.region, stored.lon, stored.lat):
             away = shapes.outside(self.region, stored.lon, stored.lat)
             return FailedCondition(REGION, f"the object lies outside the region: {away}")
-        missing = self.explain_missing(stored.text)
+        missing = self.explain_missing(stored.parts)
         if missing:
             return FailedCondition(KEYWORDS, missing)
         if stored.ts < validity.created_at:
@@ -99,14 +100,14 @@ def _span_text(span: dt.timedelta) -> str:
     return f"{seconds:.6g} seconds"
 
 
-PIECE_COLUMNS = ("clauses", *(column.name for column in shapes.REQUEST_COLUMNS))
+PIECE_COLUMNS = ("clauses", "verified", "phrases", *(column.name for column in shapes.REQUEST_COLUMNS))
 
 
 def make_pieces(insertions: pa.RecordBatch) -> IndexPieces:
     """Make the pieces of insertions, in their order: each box of a region with the query's clauses (CNF, term ids)."""
     row, columns = shapes.cut_regions(insertions)
-    clauses = insertions.column("clauses").take(pa.array(row))
-    return IndexPieces(row, pa.RecordBatch.from_pydict({**columns, "clauses": clauses}))
+    of_words = {name: insertions.column(name).take(pa.array(row)) for name in ("clauses", "verified", "phrases")}
+    return IndexPieces(row, pa.RecordBatch.from_pydict({**columns, **of_words}))
 
 
 # Requests
@@ -118,8 +119,7 @@ STORED_COLUMNS = (*KEYWORD_COLUMNS, *shapes.REQUEST_COLUMNS)
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
     """Parse the fields of a request into the values of STORED_COLUMNS; raises FieldError."""
     region = shapes.to_columns(parse_region_field(record, limits.region))
-    keywords, clauses = parse_keywords_or_every(record, limits)
-    return {"keywords": keywords, "clauses": clauses, **region}
+    return {**parse_keyword_field(record, limits)._asdict(), **region}
 
 
 def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
@@ -139,7 +139,7 @@ RANGE = QueryKind(
     parse_request=parse_request,
     make_pieces=make_pieces,
     read_query=lambda row: RangeQuery(
-        {"keywords": row["keywords"]}, tuple(map(tuple, row["clauses"])), region=shapes.from_columns(row)
+        {"keywords": row["keywords"]}, *stored_clauses(row), region=shapes.from_columns(row)
     ),
     facts=facts,
     brief=lambda row: row["keywords"] or EVERY_OBJECT_TEXT,
@@ -152,9 +152,12 @@ RANGE = QueryKind(
 
 def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:
     """Parse the fields of a question; raises FieldError."""
+    words = parse_keywords_of_question(record, limits.request)
     return ParsedQuestion(
         region=parse_region_field(record, limits.request.region),
-        clauses=parse_keywords_of_question(record, limits.request),
+        clauses=words.clauses,
+        verified=words.verified,
+        phrases=words.phrases,
         k=parse_count_field(record, "limit", limits.max_k),
         window=parse_window_field(record, counts_objects=False),
     )

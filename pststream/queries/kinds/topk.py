@@ -8,7 +8,7 @@ in the log; the paper does not say which. Departures in the score:
 - a word weighs ln(1 + N / max(df, 1)), rounded to 1/65,536, by the version of the term statistics that is in force.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -49,16 +49,18 @@ from pststream.queries.kinds.fields import (
 )
 from pststream.queries.kinds.keywords import (
     KEYWORD_COLUMNS,
+    StoredKeywords,
     describe_words,
     parse_keyword_column,
     parse_keyword_field,
     show_words,
+    stored_clauses,
     words_by_term,
     words_of_keywords,
 )
 from pststream.queries.raw_fields import ParsedColumns, RawField, RawFields
 from pststream.queries.shapes.contract import haversine_of_arrays
-from pststream.queries.text.expression import MAX_CLAUSES, OPERATORS
+from pststream.queries.text.expression import EVERY, MAX_CLAUSES, OPERATORS
 from pststream.queries.text.words import tokenize
 
 # Answers, without the kernels
@@ -68,9 +70,9 @@ from pststream.queries.text.words import tokenize
 class WordsQuery(AnswerQuery):
     """A stored query for the best scores, whose keywords are words alone: one of them is enough."""
 
-    def explain_missing(self, text: str) -> str | None:
+    def explain_missing(self, parts: Sequence[str]) -> str | None:
         """Explain that a text has none of the words, in a sentence; None if it has one."""
-        words, own = words_of_keywords(self.keywords), tokenize(text)
+        words, own = words_of_keywords(self.keywords), tokenize(" ".join(parts))
         if not words.isdisjoint(own):
             return None
         return f"the text has none of the words {show_words(sorted(words))}; {describe_words(own)}"
@@ -154,7 +156,7 @@ def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQ
     """Parse the fields of a question; raises FieldError."""
     return ParsedQuestion(
         point=parse_point_field(record),
-        clauses=tuple(map(tuple, parse_words(record, limits.request)[1])),
+        clauses=tuple(map(tuple, parse_words(record, limits.request).clauses)),
         k=parse_k_field(record, limits.max_k),
         window=parse_window_field(record, counts_objects=True),
         alpha=parse_alpha(record),
@@ -176,7 +178,7 @@ def parse_distance_scale(record: Mapping[str, Any]) -> float:
     return DEFAULT_SCALE_M if scale is None else scale
 
 
-def parse_words(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str, list[list[int]]]:
+def parse_words(record: Mapping[str, Any], limits: RequestLimits) -> StoredKeywords:
     """Return the keywords and each of their words as a clause of its own; raises FieldError.
 
     An operator is an error, and so are more than MAX_CLAUSES different words.
@@ -185,12 +187,12 @@ def parse_words(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str, 
     fault = _find_fault(keywords) if isinstance(keywords, str) else None
     if fault:
         raise FieldError("keywords", "unreadable_expression", keywords, fault)
-    return parse_keyword_field(record, limits)
+    return parse_keyword_field(record, limits)._replace(verified=None, phrases=None)
 
 
 def _find_fault(keywords: str) -> str | None:
-    if any(part in OPERATORS for part in keywords.split()) or "(" in keywords or ")" in keywords:
-        return "keywords of topk are words alone, without AND, OR and parentheses"
+    if any(part in (*OPERATORS, EVERY) for part in keywords.split()) or "(" in keywords or ")" in keywords:
+        return "keywords of topk are words alone, without AND, OR, NOT, * and parentheses"
     if len(set(tokenize(keywords))) > MAX_CLAUSES:
         return f"keywords of topk are at most {MAX_CLAUSES} different words"
     return None
@@ -204,18 +206,17 @@ TOPK_QUESTION = QuestionKind("topk", FIELDS, "the objects with the best score of
 
 COLUMNS = (*KEYWORD_COLUMNS, LON, LAT, K, ALPHA, DISTANCE_SCALE, WINDOW_US, WINDOW_OBJECTS)
 
-_PERHAPS_OPERATOR = r"\b(AND|OR)\b|[()]"
+_PERHAPS_OPERATOR = r"\b(AND|OR|NOT)\b|[()*]"
 
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
     """Parse the fields of a request into the values of COLUMNS; raises FieldError."""
-    keywords, clauses = parse_words(record, limits)
     lon, lat = parse_point_field(record)
     k = parse_k_field(record, limits.max_k)
     alpha, scale = parse_alpha(record), parse_distance_scale(record)
     window = parse_required_window(record, counts_objects=True)
     return {
-        "keywords": keywords, "clauses": clauses, "lon": lon, "lat": lat, "k": k, "alpha": alpha,
+        **parse_words(record, limits)._asdict(), "lon": lon, "lat": lat, "k": k, "alpha": alpha,
         "distance_scale_m": scale, "window_us": window.micros, "window_objects": window.objects,
     }  # fmt: skip
 
@@ -236,7 +237,8 @@ def _parse_words_column(field: RawField, limits: RequestLimits) -> ParsedColumns
     """Parse words without operators; texts that may have one are left to `parse_words`."""
     words = parse_keyword_column(field, limits)
     operators = pc.match_substring_regex(words.columns["keywords"], _PERHAPS_OPERATOR)
-    return ParsedColumns(words.columns, words.parsed & ~pc.fill_null(operators, True).to_numpy(zero_copy_only=False))
+    is_plain = pc.and_not(pc.is_null(words.columns["verified"]), pc.fill_null(operators, True))
+    return ParsedColumns(words.columns, words.parsed & is_plain.to_numpy(zero_copy_only=False))
 
 
 def _parse_weights(fields: RawFields) -> ParsedColumns:
@@ -267,7 +269,7 @@ TOPK = kind_with_answers(
     COLUMNS,
     fields=FIELDS,
     parse_request=parse_request,
-    read_query=lambda row: WordsQuery(describe(row), tuple(map(tuple, row["clauses"]))),
+    read_query=lambda row: WordsQuery(describe(row), *stored_clauses(row)),
     parse_columns=parse_columns,
     answers=BEST_SCORES,
 )

@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream.base.arrow_columns import Column
 from pststream.queries.raw_fields import RawField
 from pststream.queries.shapes.contract import (
+    MERIDIAN,
     Box,
     Pieces,
     Region,
@@ -57,17 +59,36 @@ def read_column(field: RawField, limits: RegionLimits) -> Regions:
 
 
 def cut(boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
-    """One piece for each box of a region."""
-    west = boxes.column("west")
-    offsets = west.offsets.to_numpy().astype(np.int64)
-    owner = np.repeat(np.arange(len(west)), np.diff(offsets))
+    """One piece for each box of a region; and one without width at MERIDIAN if the region ends at -180 degrees or at a
+    pole, and has none there. The boxes of a region have the same south and north.
+    """
+    lengths = pc.fill_null(pc.list_value_length(boxes.column("west")), 0).to_numpy()
+    owner = np.repeat(np.arange(len(lengths)), lengths)
     # `flatten` respects the slice that a batch may be.
-    return Pieces(owner, np.column_stack([boxes.column(side).flatten().to_numpy() for side in SIDES]))
+    sides = np.column_stack([boxes.column(side).flatten().to_numpy() for side in SIDES])
+    west, south, east, north = sides.T
+    has_meridian = np.zeros(len(lengths), bool)
+    has_meridian[owner[east == MERIDIAN]] = True
+    has_west = west == -MERIDIAN
+    lacks, parts = ~has_meridian[owner], [sides]
+    at_west, at_south, at_north = (
+        np.flatnonzero(lacks & ends) for ends in (has_west, ~has_west & (south == -90.0), ~has_west & (north == 90.0))
+    )
+    for rows, lowest, highest in ((at_west, south, north), (at_south, south, south), (at_north, north, north)):
+        meridian = np.full(len(rows), MERIDIAN)
+        parts.append(np.column_stack([meridian, lowest[rows], meridian, highest[rows]]))
+    owner = np.concatenate([owner, owner[at_west], owner[at_south], owner[at_north]])
+    order = np.argsort(owner, kind="stable")
+    return Pieces(owner[order], np.concatenate(parts)[order])
 
 
 def contains(region: Region, lon: float, lat: float) -> bool:
     """Whether one of the boxes contains the point."""
-    return any(west <= lon <= east and south <= lat <= north for west, south, east, north in region.boxes)
+    lons = (lon, -lon) if abs(lon) == MERIDIAN else (lon,)
+    return any(
+        south <= lat <= north and (abs(lat) == 90.0 or any(west <= x <= east for x in lons))
+        for west, south, east, north in region.boxes
+    )
 
 
 def outside(region: Region, lon: float, lat: float) -> str:

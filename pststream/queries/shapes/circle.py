@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.base.arrow_columns import Column
+from pststream.base.arrays import offsets_of
+from pststream.base.arrow_columns import Column, lists
 from pststream.queries.raw_fields import RawField
 from pststream.queries.shapes import box
 from pststream.queries.shapes.contract import (
@@ -19,6 +20,7 @@ from pststream.queries.shapes.contract import (
     RegionLimits,
     Regions,
     haversine_m,
+    matched_lon,
     metres,
     read_number,
 )
@@ -70,14 +72,18 @@ def read_column(field: RawField, limits: RegionLimits) -> Regions:
 
 
 def cut(boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
-    """One piece for each bounding box, each with the numbers of the whole circle."""
+    """One piece for each bounding box, each with the numbers of the whole circle, its centre by its `matched_lon`."""
+    assert numbers is not None
     owner, sides, _ = box.cut(boxes, None)
-    return Pieces(owner, sides, None if numbers is None else numbers.take(pa.array(owner)))
+    circles = numbers.flatten().to_numpy().reshape(-1, 3)[owner]
+    circles[:, 0] = matched_lon(circles[:, 0], circles[:, 1])
+    return Pieces(owner, sides, lists(offsets_of(np.full(len(owner), 3)), circles.ravel()))
 
 
 def contains(region: Region, lon: float, lat: float) -> bool:
     """Whether the point is at most the radius away from the centre."""
-    return haversine_m(region.numbers[0], region.numbers[1], lon, lat) <= region.numbers[2]
+    x, y, radius = region.numbers
+    return haversine_m(matched_lon(x, y).item(), y, matched_lon(lon, lat).item(), lat) <= radius
 
 
 def outside(region: Region, lon: float, lat: float) -> str:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from pststream.base.arrow_columns import Column
 from pststream.base.errors import UsageError
@@ -123,11 +124,13 @@ class Shape(Protocol):
 
     def cut(self, boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
         """The pieces of many regions: `boxes` as the columns west, south, east, north of `requests`, `numbers` as
-        REQUEST_COLUMN.
+        REQUEST_COLUMN. They contain the points of the antimeridian and of the poles by their `matched_lon`.
         """
 
     def contains(self, region: Region, lon: float, lat: float) -> bool:
-        """Whether the point lies in the region: slow and obvious code without the kernels, to check their answers."""
+        """Whether the point, by one of its longitudes if it has several, lies in the region: slow and obvious code
+        without the kernels, to check their answers.
+        """
 
     def outside(self, region: Region, lon: float, lat: float) -> str:
         """How far a point lies outside the region, in words."""
@@ -150,6 +153,18 @@ class ColumnShape(Protocol):
 
     def read_column(self, field: RawField, limits: RegionLimits) -> Regions:
         """The regions that FIELD gives in many requests, as `read` reads each."""
+
+
+MERIDIAN = 180.0
+"""The longitude, in degrees, of all points of the antimeridian and of both poles, wherever points are compared."""
+
+
+def matched_lon(lon: ArrayLike, lat: ArrayLike) -> np.ndarray:
+    """Return the longitudes by which points are routed and matched: float64, of the shape of `lon` and `lat`, degrees.
+
+    -180 and 180 are one meridian, and at a pole all longitudes are one place: there, it is MERIDIAN.
+    """
+    return np.where(np.equal(lon, -MERIDIAN) | (np.abs(lat) == 90.0), MERIDIAN, lon)
 
 
 EARTH_RADIUS_M = 6_371_008.8

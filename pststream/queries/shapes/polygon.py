@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.base.arrays import offsets_of
-from pststream.base.arrow_columns import Column
+from pststream.base.arrays import distinct_values, is_among, offsets_of
+from pststream.base.arrow_columns import Column, lists
 from pststream.queries.raw_fields import RawField, RawPolygons
 from pststream.queries.shapes.contract import (
     EARTH_RADIUS_M,
+    MERIDIAN,
     Box,
     Pieces,
     Region,
@@ -25,6 +26,7 @@ from pststream.queries.shapes.contract import (
     RegionLimits,
     Regions,
     haversine_of_arrays,
+    matched_lon,
     metres,
     read_number,
 )
@@ -55,7 +57,8 @@ _ADVICE = {
 }
 _CRS84 = ("urn:ogc:def:crs:OGC:1.3:CRS84", "urn:ogc:def:crs:OGC::CRS84")
 _METRES_A_DEGREE = math.radians(EARTH_RADIUS_M)
-_CUT = "; cut a region that crosses the antimeridian there into a MultiPolygon (RFC 7946, 3.1.9)"
+_CUT = "cut a region that crosses the antimeridian there into a MultiPolygon (RFC 7946, 3.1.9)"
+_CUT_OR_ADD = f"{_CUT}, or add a position to an edge that is meant to be so long"
 
 
 def read(value: Any, limits: RegionLimits) -> Region:
@@ -83,20 +86,47 @@ def read_column(field: RawField, limits: RegionLimits) -> Regions:
 
 
 def cut(boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
-    """Cut regions where it pays (kernels/matching/cut_polygon.py); a piece has the edges of its exact test."""
+    """Cut regions where it pays (kernels/matching/cut_polygon.py); a piece has the edges of its exact test.
+
+    A region with positions at -180 degrees or at a pole has its points at MERIDIAN in a piece of their own.
+    """
     from pststream.kernels.matching.cut_polygon import cut_polygons
 
     assert numbers is not None
     rings = numbers.flatten()
-    counts, cut_boxes, offsets, edges = cut_polygons(
-        offsets_of(numbers.value_lengths().to_numpy()),
-        offsets_of(rings.value_lengths().to_numpy() // 2),
-        rings.flatten().to_numpy().reshape(-1, 2),
-    )
+    rings_of, positions = numbers.value_lengths().to_numpy(), rings.value_lengths().to_numpy() // 2
+    points = rings.flatten().to_numpy().reshape(-1, 2)
+    counts, cut_boxes, offsets, edges = cut_polygons(offsets_of(rings_of), offsets_of(positions), points)
     column = pa.ListArray.from_arrays(
         pa.array(offsets.astype(np.int32)), pa.array(edges), mask=pa.array(offsets[1:] == offsets[:-1])
     )
-    return Pieces(np.repeat(np.arange(len(numbers)), counts), cut_boxes, column)
+    regions, ring = np.arange(len(numbers)), np.repeat(np.arange(len(rings)), positions)
+    owner = np.repeat(regions, counts)
+    rows, own_boxes, own_edges = _cut_meridian(np.repeat(regions, rings_of)[ring], ring, points)
+    cut_boxes[is_among(owner, rows) & (cut_boxes[:, 2] == MERIDIAN), 2] = np.nextafter(MERIDIAN, 0.0)
+    order = np.argsort(np.concatenate([owner, rows]), kind="stable")
+    column = pa.concat_arrays([column, own_edges]).take(pa.array(order))
+    return Pieces(np.concatenate([owner, rows])[order], np.concatenate([cut_boxes, own_boxes])[order], column)
+
+
+def _cut_meridian(region: np.ndarray, ring: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, pa.Array]:
+    """Return the points at MERIDIAN of the regions that have positions at -180 degrees or at a pole: the region of each
+    piece, ascending; its box; and its edges, one from each position there, to the next one or to itself.
+
+    region, ring, points   int64[n], int64[n], float64[n,2]: all positions
+    """
+    lon, lat = points.T
+    is_there = matched_lon(lon, lat) == MERIDIAN
+    wanted = distinct_values(region[is_there & (lon != MERIDIAN)])
+    first = np.flatnonzero(is_there & is_among(region, wanted))
+    follows = np.minimum(first + 1, len(points) - 1)
+    along = (ring[follows] == ring[first]) & (lon[follows] == lon[first]) & (np.abs(lon[first]) == MERIDIAN)
+    last = np.where(along, follows, first)
+    starts, meridian = np.searchsorted(region[first], wanted), np.full(len(first), MERIDIAN)
+    south, north = (by.reduceat(lat[first], starts) if len(first) else lat[:0] for by in (np.minimum, np.maximum))
+    boxes = np.column_stack([meridian[starts], south, meridian[starts], north])
+    edges = np.column_stack([meridian, lat[first], meridian, lat[last]])
+    return wanted, boxes, lists(4 * np.append(starts, len(first)), edges.ravel())
 
 
 def contains(region: Region, lon: float, lat: float) -> bool:
@@ -104,6 +134,12 @@ def contains(region: Region, lon: float, lat: float) -> bool:
 
     Computed with fractions, so that nothing is rounded.
     """
+    if abs(lat) == 90.0:
+        return any(lat in ring[1::2] for ring in region.numbers)
+    return any(_contains(region, x, lat) for x in ((lon, -lon) if abs(lon) == MERIDIAN else (lon,)))
+
+
+def _contains(region: Region, lon: float, lat: float) -> bool:
     x, y = Fraction(lon), Fraction(lat)
     crossings = 0
     for x1, y1, x2, y2 in _edges(region):
@@ -229,7 +265,24 @@ def _ring(value: Any, name: str) -> Ring:
         raise _fault(f"{name} has {len(positions)} positions; a ring has four or more, the first again at the end")
     if positions[0] != positions[-1]:
         raise _fault(f"{name} is not closed: its last position is not its first")
+    long = np.flatnonzero(_are_long(np.array(positions)))
+    if len(long):
+        start, stop = positions[long[0]], positions[long[0] + 1]
+        raise _fault(
+            f"{name}: the edge from position {long[0] + 1} to {long[0] + 2} spans {abs(stop[0] - start[0]):.9g} degrees"
+            f" of longitude, the long way round; {_CUT_OR_ADD}"
+        )
     return positions
+
+
+def _are_long(points: np.ndarray) -> np.ndarray:
+    """Return which edges from one of the positions (float64[n,2]) to the next span more than 180 degrees of longitude,
+    and are neither a whole parallel nor at a pole: bool[n-1].
+    """
+    with np.errstate(invalid="ignore"):  # infinite numbers have other faults
+        wide, lat = np.abs(np.diff(points[:, 0])), points[:, 1]
+    whole = (lat[1:] == lat[:-1]) & ((wide == 360.0) | (np.abs(lat[1:]) == 90.0))
+    return (wide > 180.0) & ~whole
 
 
 def _position(value: Any, name: str) -> tuple[float, float]:
@@ -238,7 +291,7 @@ def _position(value: Any, name: str) -> tuple[float, float]:
         raise _fault(f"{name} is not a list of longitude and latitude, {nested}")
     if len(value) == 3:
         read_number(FIELD, f"{name}: altitude", value[2], math.inf)
-    lon = read_number(FIELD, f"{name}: longitude", value[0], 180.0, _CUT)
+    lon = read_number(FIELD, f"{name}: longitude", value[0], 180.0, f"; {_CUT}")
     return lon, read_number(FIELD, f"{name}: latitude", value[1], 90.0)
 
 
@@ -314,6 +367,8 @@ def _are_sound(raw: RawPolygons, most_vertices: int) -> np.ndarray:
     sound = (counts > 0) & (vertices <= most_vertices)
     sound[row_of_polygon[rings == 0]] = False
     sound[row_of_ring[~are_rings(raw.positions, raw.points)]] = False
+    ring = np.repeat(np.arange(len(row_of_ring)), np.diff(raw.positions))
+    sound[row_of_ring[ring[:-1][(ring[1:] == ring[:-1]) & _are_long(raw.points)]]] = False
     return sound
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pststream.base.arrays import concatenate_ranges, offsets_of
 from pststream.base.arrow_columns import Column
@@ -112,8 +111,9 @@ def most_pieces(rows: pa.RecordBatch) -> np.ndarray:
     """
     from pststream.kernels.matching.cut_polygon import MOST_PIECES
 
-    most = np.maximum(pc.fill_null(pc.list_value_length(rows.column(SIDES[0])), 0).to_numpy(), 1).astype(np.int64)
-    most[rows.column(polygon.NAME).is_valid().to_numpy(zero_copy_only=False)] = MOST_PIECES
+    most = np.maximum(np.bincount(box.cut(rows.select(SIDES), None).owner, minlength=rows.num_rows), 1)
+    # A piece more where the region ends at the antimeridian or at a pole.
+    most[rows.column(polygon.NAME).is_valid().to_numpy(zero_copy_only=False)] = MOST_PIECES + 1
     return most
 
 

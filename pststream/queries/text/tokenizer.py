@@ -15,16 +15,7 @@ import pyarrow.compute as pc
 
 from pststream.base.arrays import offsets_of
 from pststream.base.arrow_columns import utf8_of
-from pststream.kernels.parsing.expressions import (
-    ADJACENT,
-    AND,
-    CLOSE,
-    FIRST_WORD,
-    OPEN,
-    OR,
-    fill_clauses,
-    read_expressions,
-)
+from pststream.kernels.parsing.expressions import AND, CLOSE, FIRST_WORD, OPEN, OR, fill_clauses, read_expressions
 from pststream.kernels.parsing.texts import (
     CODE_POINTS,
     ENTRY_BYTES,
@@ -35,7 +26,7 @@ from pststream.kernels.parsing.texts import (
     hash_word,
     replace_characters,
 )
-from pststream.queries.text.expression import MAX_CLAUSES, MAX_TERMS, Shape, ShapeError, clauses_of_shape
+from pststream.queries.text.expression import MAX_CLAUSES, MAX_TERMS, ShapeError, clauses_of_shape
 from pststream.queries.text.words import is_ignorable, tokenize
 
 _TABLE = np.zeros((CODE_POINTS, ENTRY_BYTES), np.uint8)
@@ -110,6 +101,11 @@ def _hash(word: str) -> int:
 _cached_id = lru_cache(maxsize=1 << 16)(_hash)
 
 
+def phrase_id(words: tuple[int, ...]) -> int:
+    """Return the id of a phrase from the ids of its words, in order: signed 64 bits, a term id like that of a word."""
+    return int(hash_word(np.array(words, np.int64).view(np.uint8)))
+
+
 def terms_of(texts: pa.Array) -> pa.ListArray:
     """Return the distinct term ids of each text, ascending: list<int64>, never null; an empty list for a null text.
 
@@ -145,15 +141,15 @@ LONGEST = 4_096
 """Bytes of an expression that is read here. So a distinct shape, which is cached, is short too."""
 
 _MAYBE_OPERATOR = r"[-!+*~^|&:]|NOT"
-"""In each expression that has what other languages take for an operator."""
+"""In each expression that has NOT, or what other languages take for an operator."""
 
 _SYMBOLS = {OPEN: "(", CLOSE: ")", AND: "AND", OR: "OR"}
 
 
 def parse_expressions(texts: pa.Array, max_words: int, max_pairs: int) -> tuple[pa.ListArray, np.ndarray]:
     """Return the clauses of each text (list<list<int64>>, as `parse_keywords` orders them), and bool[n]: whether it
-    was parsed. The clauses of other texts are empty: they are not ASCII, have quotes or signs that other languages take
-    for operators, are long or not valid.
+    was parsed. The clauses of other texts are empty: they are not ASCII, have NOT, quotes, words that are cut, or signs
+    that other languages take for operators, are long or not valid.
 
     `texts` is string; null counts as empty, which is not valid. No more than MOST_TOKENS parentheses are open.
     """
@@ -188,25 +184,9 @@ def _clauses_of_codes(codes: bytes, max_words: int, max_pairs: int) -> tuple[tup
     """Return the clauses of a shape as numbers of words; None if it has none or too many."""
     if sum(code >= FIRST_WORD for code in codes) > max_words:
         return None
+    shape = tuple((code - FIRST_WORD,) if code >= FIRST_WORD else _SYMBOLS[code] for code in codes)
     try:
-        clauses = clauses_of_shape(_decode(codes), MAX_CLAUSES, max_pairs)
+        clauses = clauses_of_shape(shape, MAX_CLAUSES, max_pairs).required
     except ShapeError:
         return None
     return tuple(map(tuple, clauses)) if sum(map(len, clauses)) <= MAX_TERMS else None
-
-
-def _decode(codes: bytes) -> Shape:
-    shape: list[str | tuple[int, ...]] = []
-    adjacent: list[int] | None = None
-    for code in codes:
-        if code == ADJACENT:
-            if adjacent is not None:
-                shape.append(tuple(adjacent))
-            adjacent = [] if adjacent is None else None
-        elif code in _SYMBOLS:
-            shape.append(_SYMBOLS[code])
-        elif adjacent is None:
-            shape.append((code - FIRST_WORD,))
-        else:
-            adjacent.append(code - FIRST_WORD)
-    return tuple(shape)

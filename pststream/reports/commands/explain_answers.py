@@ -186,7 +186,8 @@ class RankedExplainer:
 
 def _row_of(stored: StoredObject) -> ObjectRows:
     key, ts, lon, lat = (np.array([number]) for number in (stored.key, to_micros(stored.ts), stored.lon, stored.lat))
-    return ObjectRows(key, ts, lon, lat, np.zeros(len(stored.terms), np.int64), np.array(stored.terms, np.int64))
+    owner, terms = np.zeros(len(stored.terms), np.int64), np.array(stored.terms, np.int64)
+    return ObjectRows(key, ts, lon, lat, owner, terms, [stored.parts])
 
 
 def _find_time_failure(state: AnswerState, stored: StoredObject, validity: Validity) -> FailedCondition | None:

@@ -16,7 +16,7 @@ from pststream.kernels.matching import index_cells
 from pststream.plans.pieces import NO_UNIT
 from pststream.plans.plan import SubscriptionPlan
 from pststream.queries.kinds.contract import FailedCondition, MatchQuery, StoredObject, StoredSubscription
-from pststream.queries.shapes.contract import Box
+from pststream.queries.shapes.contract import Box, matched_lon
 from pststream.queries.text.tokenizer import term_id
 from pststream.queries.text.words import tokenize
 from pststream.reports.commands.explain_rows import (
@@ -67,14 +67,15 @@ class PostingFinder:
         emitted by the posting of the first of these terms that the object has.
         """
         posted = cast(MatchQuery, subscription.query).as_posted()
-        boxes = [box for box in posted.boxes if box[0] <= stored.lon <= box[2] and box[1] <= stored.lat <= box[3]]
+        lon, lat = matched_lon(stored.lon, stored.lat).item(), stored.lat
+        boxes = [box for box in posted.boxes if box[0] <= lon <= box[2] and box[1] <= lat <= box[3]]
         if not boxes:
             return None
         words = posted.words
         clause = find_rarest_clause(posted.clauses, self._frequencies(posted.clauses))
         terms = {names.EVERY_OBJECT, *(term_id(word) for word in tokenize(stored.text))}
         term = next(term for term in clause if term in terms)
-        cell = find_index_cell(boxes[0], stored.lon, stored.lat)
+        cell = find_index_cell(boxes[0], lon, lat)
         if isinstance(self.plan, SubscriptionPlan):
             # The unit that the index records for the subscription, if any.
             wanted = pds.field("index_version") == self._vocabulary
@@ -83,7 +84,7 @@ class PostingFinder:
             recorded = np.array([rows[0]["unit"] if rows else NO_UNIT], np.int32)
             unit = int(self.plan.owner_units(np.array([subscription.key]), recorded)[0])
         else:
-            unit = self.plan.find_unit(stored.lon, stored.lat, terms, term)
+            unit = self.plan.find_unit(lon, lat, terms, term)
         return {
             "clause": [words[term] for term in clause],
             "word": words[term],

@@ -33,21 +33,13 @@ MAX_REQUESTS = 10_000
 """Number of requests, insertions and deletions together, that are read for one id: the latest ones."""
 
 MAX_REJECTS = 5
-_COMMON_COLUMNS = (
-    "request_key",
-    "op",
-    *ID_COLUMNS,
-    "subscription_key",
-    "kind",
-    "effective_at",
-    "expires_at",
-    "conditions",
-)
+_ENDING_COLUMNS = ("request_key", "op", "subscription_key", "replaced_key", "effective_at")
+_COMMON_COLUMNS = (*_ENDING_COLUMNS, *ID_COLUMNS, "kind", "expires_at", "conditions")
 
 
 def read_objects(reader: TableReader, object_id: str) -> list[StoredObject]:
     """Read the accepted objects of an id, the latest first: several if their times differ by more than the lateness."""
-    columns = ("object_key", "object_id", "ts", "lon", "lat", "text", "terms", "attributes")
+    columns = ("object_key", "object_id", "ts", "lon", "lat", "text", "text_breaks", "terms", "attributes")
     rows = _rows_of_id(reader, names.OBJECTS, columns, pds.field("object_id") == object_id, MAX_PER_ID)
     objects = [
         StoredObject(
@@ -58,6 +50,7 @@ def read_objects(reader: TableReader, object_id: str) -> list[StoredObject]:
             r["lat"],
             r["text"] or "",
             tuple(r["terms"] or ()),
+            tuple(r["text_breaks"] or ()),
             as_attributes(r["attributes"]),
         )
         for r in rows
@@ -83,9 +76,9 @@ def read_first_insertions(reader: TableReader, kind: str, most: int) -> list[Sto
     keys = np.sort(some.column(0).to_numpy())[:most].tolist()
     columns = (*_COMMON_COLUMNS, *(column.name for column in request_columns()))
     rows = reader.rows(names.REQUESTS, columns, key.isin(keys))
-    of_keys = pds.field("subscription_key").isin(keys) & (op == "delete")
-    deletions = reader.rows(names.REQUESTS, ("op", "request_key", "subscription_key", "effective_at"), of_keys)
-    return _insertions([*rows, *deletions])
+    of_keys = (pds.field("subscription_key").isin(keys) & (op == "delete")) | pds.field("replaced_key").isin(keys)
+    deletions = reader.rows(names.REQUESTS, _ENDING_COLUMNS, of_keys)
+    return _insertions([*rows, *({**row, "op": "delete"} for row in deletions)])
 
 
 def _rows_of_id(
@@ -104,8 +97,9 @@ def _insertions(requests: list[dict[str, Any]]) -> list[StoredSubscription]:
     """Return the insertions among requests by ascending key, each with its deletions."""
     deletions: dict[int, list[tuple[int, dt.datetime]]] = {}
     for row in requests:
-        if row["op"] == "delete":
-            deletions.setdefault(row["subscription_key"], []).append((row["request_key"], row["effective_at"]))
+        ended = row["subscription_key"] if row["replaced_key"] is None else row["replaced_key"]
+        if row["op"] == "delete" or row["replaced_key"] is not None:
+            deletions.setdefault(ended, []).append((row["request_key"], row["effective_at"]))
     return [
         StoredSubscription(
             key=row["subscription_key"],
@@ -115,7 +109,7 @@ def _insertions(requests: list[dict[str, Any]]) -> list[StoredSubscription]:
             query=kind.read_query(row),
             created_at=row["effective_at"],
             expires_at=row["expires_at"],
-            deletions=tuple(sorted(deletions.get(row["subscription_key"], []))),
+            deletions=tuple(sorted(set(deletions.get(row["subscription_key"], [])))),
             where=row.get("conditions"),
         )
         for row in sorted(requests, key=itemgetter("request_key"))

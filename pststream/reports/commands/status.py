@@ -137,7 +137,7 @@ def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[
     version, last = current.pop("retiring_version"), current.pop("retiring_to")
     retiring = None
     if version is not None:
-        left = sum(home_figures.count_live(reader, settled & (pds.field("subscription_key") <= last), now).values())
+        left = sum(home_figures.count_live(reader, settled, now, last).values())
         planner = next(row["planner"] for row in rows if row["plan_version"] == version)
         retiring = {"version": version, "planner": planner, "subscriptions_to": last, "live": left}
     current["imbalance"] = finite_imbalance(current["imbalance"], None)

@@ -187,17 +187,21 @@ def count_subscriptions(reader: TableReader, settled: pds.Expression, now: pa.Sc
     return {kind: {"live": live[kind], "inserted": count} for kind, count in inserted.items() if count}
 
 
-def count_live(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[str, int]:
-    """Count the subscriptions with start <= now < end by kind. Keeps the keys of deleted ones in memory, 8 bytes each.
+def count_live(
+    reader: TableReader, settled: pds.Expression, now: pa.Scalar, up_to: int = names.MAX_INT64
+) -> dict[str, int]:
+    """Count the subscriptions with keys up to `up_to` and start <= now < end by kind. Keeps the keys of those that were
+    deleted or replaced in memory, 8 bytes each.
 
     settled: see `count_subscriptions`
     """
     begun, expires = settled & (pds.field("effective_at") <= now), pds.field("expires_at")
-    columns = ["subscription_key"]
-    deletions = reader.batches(names.REQUESTS, columns, begun & (pds.field("op") == "delete"))
-    parts = [batch.column(0).to_numpy() for batch in deletions]
+    columns, ends = ["subscription_key"], (pds.field("op") == "delete") | pds.field("replaced_key").is_valid()
+    deletions = reader.batches(names.REQUESTS, ["replaced_key", *columns], begun & ends)
+    parts = [pc.coalesce(*batch.columns).to_numpy() for batch in deletions]
     deleted = distinct_values(np.concatenate(parts)) if parts else np.empty(0, np.int64)
     lasting = begun & (pds.field("op") == "insert") & (expires.is_null() | (expires > now))
+    lasting &= pds.field("request_key") <= up_to
     if not len(deleted):
         requests = reader.dataset(names.REQUESTS)
         return {kind: int(requests.count_rows(filter=lasting & (pds.field("kind") == kind))) for kind in KINDS}

@@ -15,7 +15,8 @@ import pyarrow.dataset as pds
 from pststream.base import names
 from pststream.base.arrow_columns import TIME
 from pststream.queries.conditions import as_attributes, first_failed_test
-from pststream.queries.kinds.contract import Description, ObjectRows, RankedAnswers, Window, WordWeights
+from pststream.queries.kinds.contract import Description, ObjectRows, RankedAnswers, Window, WordWeights, split_text
+from pststream.queries.kinds.keywords import has_phrases
 from pststream.reports.reading.pairs import flatten_lists
 from pststream.tables.delta_tables import TableReader
 from pststream.tables.log_events import StatisticsVersion, WithdrawnRows, statistics_in_force
@@ -96,7 +97,7 @@ def rank_objects(
         wanted &= pds.field("ts") >= pa.scalar(first, pa.int64()).cast(TIME)
     chosen_rows, values = [np.empty((2, 0), np.int64)], [np.empty(0, np.float32)]
     times, searched, complete = [np.empty((2, 0), np.int64)], 0, True
-    for rows, attributes in read_objects(reader, wanted, where):
+    for rows, attributes in read_objects(reader, wanted, where, has_phrases(asked.get("keywords"))):
         searched += len(rows.key)
         if searched > MAX_SEARCHED:
             complete = False
@@ -122,16 +123,19 @@ def rank_objects(
 
 
 def read_objects(
-    reader: TableReader, wanted: pds.Expression, where: str | None = None
+    reader: TableReader, wanted: pds.Expression, where: str | None = None, with_texts: bool = False
 ) -> Iterator[tuple[ObjectRows, pa.Array | None]]:
     """Yield the objects that pass a filter, the latest files first, and for a condition on attributes these."""
-    columns = _COLUMNS if where is None else (*_COLUMNS, "attributes")
+    columns = (*_COLUMNS, *(("attributes",) if where else ()), *(("text", "text_breaks") if with_texts else ()))
     for _, file in reader.files(names.OBJECTS, "object_key", wanted, greatest=True):
         for batch in reader.batches_of(names.OBJECTS, file, columns, wanted):
-            key, ts, lon, lat, terms, *attributes = batch.columns
+            key, ts, lon, lat, terms, *others = batch.columns
+            attributes = others.pop(0) if where else None
             times = ts.cast(pa.int64()).to_numpy()
-            rows = ObjectRows(key.to_numpy(), times, lon.to_numpy(), lat.to_numpy(), *flatten_lists(terms))
-            yield rows, attributes[0] if attributes else None
+            texts = zip(*(column.to_pylist() for column in others), strict=True)
+            parts = [split_text(text or "", breaks or ()) for text, breaks in texts]
+            rows = ObjectRows(key.to_numpy(), times, lon.to_numpy(), lat.to_numpy(), *flatten_lists(terms), parts)
+            yield rows, attributes
 
 
 def that_meet(where: str | None, attributes: pa.Array | None, rows: np.ndarray) -> np.ndarray:

@@ -49,6 +49,7 @@ def test_a_good_row() -> None:
         "lon": 1.5,
         "lat": -2.0,
         "text": "Tea, free TEA",
+        "text_breaks": None,
         "terms": sorted([slow.term_id("tea"), slow.term_id("free")]),
     }
 

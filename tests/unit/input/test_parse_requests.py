@@ -98,13 +98,17 @@ def test_an_insertion() -> None:
         "expires_at": None,
         "keywords": "coffee AND (free OR cheap)",
         "clauses": [[term_id("coffee")], sorted([term_id("free"), term_id("cheap")])],
+        "verified": None,
+        "phrases": None,
         "west": [1.0],
         "south": [2.0],
         "east": [3.0],
         "north": [4.0],
         "circle": None,
         "polygon": None,
-        **dict.fromkeys(("lon", "lat", "k", "alpha", "distance_scale_m", "window_us", "window_objects", "step_us")),
+        **dict.fromkeys(
+            ("lon", "lat", "k", "max_distance_m", "alpha", "distance_scale_m", "window_us", "window_objects", "step_us")
+        ),
         "payload": None,
     }
 

@@ -70,7 +70,10 @@ def at_one_point(terms: list[int]) -> dict:
 
 def rows_of(made: list[dict]) -> pa.Table:
     types = {column.name: column.type for column in PIECE_COLUMNS}
-    types |= {"clauses": pa.list_(pa.list_(pa.int64())), "kind": pa.string(), "unit": pa.int64()}
+    types |= {name: pa.list_(pa.list_(pa.int64())) for name in ("clauses", "verified", "phrases")} | {
+        "kind": pa.string(),
+        "unit": pa.int64(),
+    }
     rows = [{**row, "polygon_edges": edges_of(row["polygon"])} for row in made]
     return pa.table({name: pa.array([row.get(name) for row in rows], types.get(name)) for name in COLUMNS})
 

@@ -46,6 +46,7 @@ def stored(record: dict[str, Any]) -> dict[str, Any]:
     ("record", "columns"),
     [
         (KNN, {"lon": 18.07, "lat": 59.33, "k": 10, "window_us": None, "window_objects": None, "alpha": None}),
+        (KNN | {"max_distance_m": 900}, {"max_distance_m": 900.0}),
         (KNN | {"window": "90m"}, {"window_us": 90 * 60_000_000, "window_objects": None}),
         (KNN | {"window": {"objects": 7}}, {"window_us": None, "window_objects": 7}),
         (KNN | {"keywords": " * "}, {"keywords": None, "clauses": [[names.EVERY_OBJECT]]}),
@@ -78,6 +79,9 @@ def test_accepted(record: dict[str, Any], columns: dict[str, Any]) -> None:
         (KNN | {"window": "3 days"}, "window", "unreadable_window"),
         (KNN | {"window": "0s"}, "window", "out_of_range"),
         (KNN | {"window": {"objects": 0}}, "window", "out_of_range"),
+        (KNN | {"max_distance_m": -1}, "max_distance_m", "out_of_range"),
+        (KNN | {"max_distance_m": "900"}, "max_distance_m", "not_a_number"),
+        (TOPK | {"max_distance_m": 900}, "max_distance_m", "field_of_another_kind"),
         (KNN | {"alpha": 0.5}, "alpha", "field_of_another_kind"),
         (KNN | {"step": "1h"}, "step", "field_of_another_kind"),
         (KNN | {"bbox": [0, 0, 1, 1]}, "bbox", "field_of_another_kind"),
@@ -109,8 +113,8 @@ def test_rejected(record: dict[str, Any], field: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("keywords", "detail"),
     [
-        ("coffee OR cake", "keywords of topk are words alone, without AND, OR and parentheses"),
-        ("(coffee)", "keywords of topk are words alone, without AND, OR and parentheses"),
+        ("coffee OR cake", "keywords of topk are words alone, without AND, OR, NOT, * and parentheses"),
+        ("(coffee)", "keywords of topk are words alone, without AND, OR, NOT, * and parentheses"),
         (" ".join(f"w{number}" for number in range(65)), "keywords of topk are at most 64 different words"),
         ("!", "at character 1: ! has no letter and no digit; expected a word"),
     ],
@@ -225,7 +229,7 @@ def test_no_insertion_has_a_piece() -> None:
         (
             HEAD
             | {"keywords": "a", "geometry": {"type": "Polygon", "coordinates": [[[0, 0], [9, 0], [0, 9], [0, 0]]]}},
-            32,
+            33,
         ),
         ({"op": "delete", "subscription_id": "s"}, 0),
     ],

@@ -6,9 +6,12 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+import shapely
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from pststream.input.request_fields import scan_json
+from pststream.queries.shapes import polygon
 from pststream.queries.shapes.contract import DEFAULT_LIMITS, Region, RegionError, RegionLimits, haversine_m
 from pststream.queries.shapes.polygon import distance_to_edge
 from pststream.queries.shapes.registry import (
@@ -22,7 +25,7 @@ from pststream.queries.shapes.registry import (
     to_json,
 )
 from tests.fuzz.cases import examples
-from tests.worlds import some_polygon
+from tests.worlds import LATS, LONS, some_polygon
 
 SQUARE = [[0, 0], [4, 0], [4, 4], [0, 4], [0, 0]]
 HOLE = [[1, 1], [1, 3], [3, 3], [3, 1], [1, 1]]
@@ -140,6 +143,11 @@ ODD: list[tuple[Any, str]] = [
         {"type": "Polygon", "coordinates": [[[179, 0], [181, 0], [181, 1], [179, 0]]]},
         "longitude 181 is outside .*antimer",
     ),
+    (
+        {"type": "Polygon", "coordinates": [SQUARE, [[178, -1], [-178, -1], [-178, 1], [178, 1], [178, -1]]]},
+        "ring 2: the edge from position 1 to 2 spans 356 degrees of .* cut .*antimeridian.*or add a position",
+    ),
+    ({"type": "Polygon", "coordinates": [[[-180, 0], [180, 1], [0, 9], [-180, 0]]]}, "spans 360 degrees"),
     ({"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 91], [0, 0]]]}, "latitude 91 is outside"),
     ({"type": "Polygon", "coordinates": [[[0, 0], [1, math.nan], [1, 1], [0, 0]]]}, "latitude is not a finite number"),
     ({"type": "Polygon", "coordinates": [[[0, 0], [1, "0"], [1, 1], [0, 0]]]}, "position 2: latitude is not a number"),
@@ -160,6 +168,48 @@ def test_odd_geometries_are_refused_with_field_and_reason(geometry: Any, reason:
         read_region({"geometry": geometry})
     assert found.value.field == "geometry" and not found.value.missing
     assert str(found.value).startswith("geometry: ")
+
+
+@examples(300)
+@given(
+    st.lists(st.tuples(st.sampled_from(LONS), st.sampled_from(LATS)), min_size=3, max_size=6),
+    st.lists(st.integers(0, 5)),
+)
+def test_an_edge_of_more_than_180_degrees_is_refused_until_it_has_a_position(
+    corners: list[tuple[float, float]], cuts: list[int]
+) -> None:
+    """Of rings that are valid otherwise, and in columns as one by one; the world and Antarctica are valid."""
+    for place in cuts:
+        (x1, y1), (x2, y2) = corners[place % len(corners) - 1], corners[place % len(corners)]
+        corners.insert(place % len(corners), ((x1 + x2) / 2, (y1 + y2) / 2))
+    ring = [list(corner) for corner in (*corners, corners[0])]
+    text, shape = json.dumps({"type": "Polygon", "coordinates": [ring]}), shapely.Polygon(ring)
+    assume(shape.is_valid)
+    is_long = any(
+        abs(x1 - x2) > 180 and not (y1 == y2 and (abs(x1 - x2) == 360 or abs(y1) == 90))
+        for (x1, y1), (x2, y2) in zip(ring, ring[1:])
+    )
+    (fields,) = scan_json(f'{{"geometry": {text}}}'.encode(), ["geometry"], 1)
+    assert polygon.read_column(fields.fields["geometry"], DEFAULT_LIMITS).parsed.tolist() == [not is_long]
+    if is_long:
+        with pytest.raises(RegionError, match="degrees of longitude"):
+            read([ring])
+    else:
+        read([ring])
+
+
+@pytest.mark.parametrize(
+    "ring",
+    [
+        [[-180, -90], [180, -90], [180, 90], [-180, 90], [-180, -90]],
+        [[-180, -90], [180, -90], [180, -70], [0, -65], [-180, -70], [-180, -90]],
+        [[-170, -90], [170, -90], [170, -70], [0, -65], [-170, -70], [-170, -90]],
+        [[-180, 60], [180, 60], [180, 70], [-180, 70], [-180, 60]],
+    ],
+)
+def test_the_world_antarctica_and_a_band_are_valid(ring: list[list[float]]) -> None:
+    region = read([ring])
+    assert to_json(region)["geometry"]["coordinates"] == [ring]
 
 
 def test_the_setting_bounds_the_vertices_of_all_rings() -> None:

@@ -1,6 +1,7 @@
 """Regions against plain formulas, at edges, poles and the antimeridian, and the index pieces of range queries."""
 
 import math
+import random
 from typing import Any
 
 import pyarrow as pa
@@ -8,14 +9,28 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from pststream.kernels.matching.contains_point import contains_point
 from pststream.queries.kinds.contract import RequestLimits
 from pststream.queries.kinds.range import STORED_COLUMNS as REQUEST_COLUMNS
 from pststream.queries.kinds.range import make_pieces, parse_request
 from pststream.queries.kinds.registry import DEFAULT_KIND, split_by_kind
-from pststream.queries.shapes.contract import EARTH_RADIUS_M, Region, RegionError, haversine_m
-from pststream.queries.shapes.registry import PIECE_COLUMNS, contains, read_region
+from pststream.queries.shapes.contract import EARTH_RADIUS_M, Region, RegionError, haversine_m, matched_lon
+from pststream.queries.shapes.registry import (
+    PIECE_COLUMNS,
+    SIDES,
+    contains,
+    cut_regions,
+    exact_tests,
+    most_pieces,
+    read_region,
+    request_schema,
+    to_columns,
+)
 from tests.fuzz.cases import examples
 from tests.oracles import text as slow
+from tests.oracles.twin import PublishedObject, in_region, read_insertion
+from tests.oracles.twin_regions import in_box
+from tests.worlds import some_region
 
 HALF_WAY_ROUND = math.pi * EARTH_RADIUS_M
 LON = st.one_of(st.floats(-180, 180), st.sampled_from([-180.0, 180.0, 179.9999, -179.9999, 0.0]))
@@ -32,15 +47,14 @@ def read_circle(circle: Any) -> Region:
 
 
 def in_boxes(region: Region, lon: float, lat: float) -> bool:
-    return any(w <= lon <= e and s <= lat <= n for w, s, e, n in region.boxes)
+    return any(in_box(lon, lat, *box) for box in region.boxes)
 
 
 @given(LON, LAT, LON, LAT, LON, LAT)
 @examples(300)
 def test_a_box_holds_what_its_numbers_say(w: float, s: float, e: float, n: float, lon: float, lat: float) -> None:
     assume(s <= n)
-    across = w <= lon <= e if w <= e else (lon >= w or lon <= e)
-    assert contains(read_bbox([w, s, e, n]), lon, lat) == (across and s <= lat <= n)
+    assert contains(read_bbox([w, s, e, n]), lon, lat) == in_box(lon, lat, w, s, e, n)
 
 
 @given(LON, LAT, LON, LAT)
@@ -103,7 +117,41 @@ def test_boxes_of_named_cases() -> None:
     assert read_bbox([170, -1, -170, 1]).boxes == ((170.0, -1.0, 180.0, 1.0), (-180.0, -1.0, -170.0, 1.0))
     assert read_bbox([180, 0, -180, 0]).boxes == ((180.0, 0.0, 180.0, 0.0), (-180.0, 0.0, -180.0, 0.0))
     assert read_bbox([5, 5, 5, 5]).boxes == ((5.0, 5.0, 5.0, 5.0),)
-    assert not contains(read_bbox([170, -90, 180, 90]), -180, 0)
+    assert contains(read_bbox([170, -90, 180, 90]), -180, 0)
+
+
+def pieces_with(region: Region, lon: float, lat: float) -> int:
+    """Return how many index pieces of a region contain a point, as it is matched."""
+    row = pa.RecordBatch.from_pylist([to_columns(region)], schema=request_schema())
+    owner, columns = cut_regions(row)
+    codes, offsets, numbers = exact_tests(columns, len(owner))
+    lon, count = matched_lon(lon, lat).item(), 0
+    for piece, (w, s, e, n) in enumerate(zip(*(columns[side].to_pylist() for side in SIDES))):
+        within = w <= lon <= e and s <= lat <= n
+        exact = codes[piece], numbers, offsets[piece], offsets[piece + 1]
+        count += within and (codes[piece] == 0 or bool(contains_point(*exact, lon, lat)))
+    assert len(owner) <= most_pieces(row).item()
+    return count
+
+
+EDGES = st.sampled_from([-180.0, -179.0, -1.0, 0.0, 90.0, 179.0, 180.0])
+ROWS = st.sampled_from([-90.0, -89.0, 0.0, 1.0, 89.0, 90.0])
+
+
+@given(st.integers(0, 2**32), EDGES, ROWS)
+@examples(500)
+def test_the_antimeridian_is_one_line_and_a_pole_one_place(seed: int, lon: float, lat: float) -> None:
+    """A point lies in no piece or in one, whatever its longitude is, as the twin says."""
+    asked = some_region(random.Random(seed))
+    if asked.get("circle"):
+        asked["circle"]["radius_m"] += 0.3  # off the points
+    region = read_region(asked)
+    life = read_insertion({"subscription_id": "s", "keywords": "*", "created_at": 0, **asked}, 0)
+    inside = in_region(PublishedObject("o", 0, lon, lat, frozenset()), life)
+    others = [-lon] if abs(lon) == 180 else []
+    for x in (lon, *([-180.0, -179.0, 0.0, 180.0] if abs(lat) == 90 else others)):
+        assert contains(region, x, lat) == inside
+        assert pieces_with(region, x, lat) == inside
 
 
 def test_circles_of_named_cases() -> None:
@@ -193,7 +241,7 @@ def test_two_boxes_are_two_pieces() -> None:
     circle = {"lon": 0.0, "lat": 0.0, "radius_m": 1.0}
     rows = insertions({"bbox": [5, 5, 6, 6]}, {"bbox": [0, 1, 2, 3]}, {"bbox": [170, 1, -170, 3]}, {"circle": circle})
     row, columns = make_pieces(rows.slice(1))
-    assert set(columns.schema.names) == {"clauses", *(column.name for column in PIECE_COLUMNS)}
+    assert set(columns.schema.names) == {"clauses", "verified", "phrases", *(column.name for column in PIECE_COLUMNS)}
     assert row.tolist() == [0, 1, 1, 2]
     boxes = list(zip(*(columns.column(side).to_pylist() for side in ("west", "south", "east", "north"))))
     assert boxes[:3] == [(0.0, 1.0, 2.0, 3.0), (170.0, 1.0, 180.0, 3.0), (-180.0, 1.0, -170.0, 3.0)]

@@ -66,7 +66,7 @@ def _request(number: int, row: dict[str, Any]) -> dict[str, Any]:
 
 def _matches(things: Rows, requests: Rows, seen: int, asked: int, workers: list[int]) -> Rows:
     """Return the rows of objects with a match."""
-    queries = [(log_key(asked, r["row"]), read_region(r), parse_keywords(r["keywords"])) for r in requests]
+    queries = [(log_key(asked, r["row"]), read_region(r), parse_keywords(r["keywords"]).required) for r in requests]
     rows = []
     for thing, worker in zip(things, workers):
         words = set(tokenize(thing["text"]))

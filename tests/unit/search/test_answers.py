@@ -265,7 +265,7 @@ def test_best_objects_are_those_of_the_twin(tmp_path, kind, seed) -> None:
     end = rows[1400][0]
     stream_time = max(row[2] for row in rows if row[0] <= end)
     records = []
-    for _ in range(40):
+    for _ in range(60):
         window = rnd.choice([None, *({"objects": size} for size in (1, 60, 300, 1000, 5000))])
         fixed = {"k": rnd.randrange(1, 41), "window": window, "as_of": None, "where": None}
         records.append(some_question(rnd, kind, rows) | fixed)
@@ -278,6 +278,9 @@ def test_best_objects_are_those_of_the_twin(tmp_path, kind, seed) -> None:
         after=np.array([boundary_of(rows, record["window"], end) for record in records]),
         up_to=np.array([(stream_time, end)] * len(records)),
         scales=np.array(scales, np.float64),
+        farthest=np.array(
+            [np.inf if most is None else most for most in (one.get("max_distance_m") for one in records)], np.float32
+        ),
     )
     best = find(snapshot, questions)
     objects, keys = [logged(*row) for row in rows], {row[1]: row[0] for row in rows}

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pststream.base.arrow_columns import BREAKS
 from pststream.base.utc_times import from_micros, iso, to_micros
 from pststream.queries.kinds.contract import QuestionLimits
 from pststream.queries.text.tokenizer import term_id, terms_of
@@ -35,6 +37,14 @@ POLYGONS: tuple[dict[str, Any], ...] = (
     {"type": "Polygon", "coordinates": [[[0, 0], [1.5, 0], [1, 1.5], [0, 1], [0, 0]]]},
     {"type": "Polygon", "coordinates": [CROSSED, HOLE]},
     {"type": "MultiPolygon", "coordinates": TRIANGLES},
+    {"type": "Polygon", "coordinates": [[[-180, -90], [180, -90], [180, -45], [0, -45], [-180, -89], [-180, -90]]]},
+    {
+        "type": "MultiPolygon",
+        "coordinates": [
+            [[[179.5, 0], [180, 0], [180, 45], [179.5, 0]]],
+            [[[-180, 1], [-90, 90], [-180, 45], [-180, 1]]],
+        ],
+    },
 )
 
 Row = tuple[int, str, int, float, float, str]
@@ -107,6 +117,8 @@ def some_question(rnd: random.Random, kind: str, objects: Sequence[Row]) -> dict
         question["window"] = {"objects": rnd.choice((1, 2, 7, 50, 10_000))}
     lon, lat = some_point(rnd)
     question |= {"point": {"lon": lon, "lat": lat}, "k": rnd.choice((1, 2, 5, 20, 10_000))}
+    if kind == "knn":
+        question["max_distance_m"] = rnd.choice((None, None, 0, 1.0, 5000.0, 1e6))
     if kind == "topk":
         question["keywords"] = " ".join(f'"{word}"' for word in rnd.choices((*WORDS, "nowhere"), k=rnd.randrange(1, 6)))
         question["alpha"] = rnd.choice((0, 0.0, 0.3, 0.5, 0.9, 1))
@@ -118,8 +130,8 @@ def object_table(rows: Sequence[Row]) -> pa.Table:
     """Return rows as the table `objects` stores them."""
     keys, ids, times, lons, lats, texts = map(list, zip(*rows)) if rows else ([],) * 6
     terms = terms_of(pa.array(texts, pa.string()))
-    kept = [_stored(some_attributes(one)) for one in ids]
-    columns = [keys, ids, pa.array(times, pa.int64()), lons, lats, texts, terms, kept, [1] * len(keys)]
+    kept, breaks = [_stored(some_attributes(one)) for one in ids], pa.nulls(len(keys), BREAKS)
+    columns = [keys, ids, pa.array(times, pa.int64()), lons, lats, texts, breaks, terms, kept, [1] * len(keys)]
     schema = TABLES["objects"].schema
     arrays = [pa.array(c, f.type) if isinstance(c, list) else c.cast(f.type) for c, f in zip(columns, schema)]
     return pa.table(arrays, schema=schema)
@@ -152,7 +164,8 @@ def snapshot_of(
         pq.write_table(object_table(rows[low:high]), path)
         sources.append((str(path),))
         segments.append(cache.segment((str(path),)))
-    return ObjectSnapshot(segments, sources, term_weights)
+    place = {"cache_dir": str(folder / "cache"), "cache_bytes": 10**9}
+    return ObjectSnapshot(segments, sources, replace(term_weights, **place))
 
 
 def weights_of(folder: Path, statistics: Statistics) -> TermWeights:

@@ -45,6 +45,7 @@ def rows(first: int, count: int) -> pa.RecordBatch:
         "lon": np.zeros(count),
         "lat": np.zeros(count),
         "text": [""] * count,
+        "text_breaks": [None for key in keys],
         "terms": [[int(key)] for key in keys],
         "ingest_id": np.ones(count, np.int64),
     }

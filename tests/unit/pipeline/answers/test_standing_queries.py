@@ -17,7 +17,15 @@ from pststream.base.names import NEVER_US
 from pststream.kernels.questions.codes import distances_m
 from pststream.pipeline.answers.index_thresholds import make_pieces
 from pststream.pipeline.answers.scored_candidates import bring_up_index, drop_scored_index
-from pststream.pipeline.answers.standing_queries import Queries, StandingQueries, entries_kept, layout
+from pststream.pipeline.answers.standing_queries import (
+    Queries,
+    StandingQueries,
+    clauses_of,
+    entries_kept,
+    layout,
+    take_queries,
+    verified_queries,
+)
 from pststream.pipeline.answers.unit_candidates import DrawnTopk
 from pststream.planning.papers.topk_planners import make_topk_plan
 from pststream.planning.papers.topk_sample import count_loads
@@ -34,8 +42,8 @@ SCHEMA = pa.schema(
         **{name: pa.int64() for name in ("request_key", "subscription_key", "k", "window_us", "window_objects")},
         **{name: pa.string() for name in ("op", "kind")},
         **{name: pa.timestamp("us", "UTC") for name in ("effective_at", "expires_at")},
-        **{name: pa.float64() for name in ("lon", "lat", "alpha", "distance_scale_m")},
-        "clauses": pa.list_(pa.list_(pa.int64())),
+        **{name: pa.float64() for name in ("lon", "lat", "alpha", "distance_scale_m", "max_distance_m")},
+        **{name: pa.list_(pa.list_(pa.int64())) for name in ("clauses", "verified", "phrases")},
     }
 )
 BUCKETS = 3
@@ -112,6 +120,19 @@ def test_queries_by_key_with_their_clauses(queries: StandingQueries) -> None:
         assert clauses == [insertion(key)["clauses"] for key in wanted]
 
 
+def test_queries_by_key_with_their_verified_clauses(tmp_path: Path) -> None:
+    verified, phrases = [[8, 11], [4]], [[1, 2, 1], [2, 2]]
+    rows = [insertion(1), insertion(2, verified=verified, phrases=phrases), insertion(3)]
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), tmp_path / "rows.parquet")
+    cache = ArrayCache(str(tmp_path / "cache"), 1 << 30, layout())
+    chosen = StandingQueries([(str(tmp_path / "rows.parquet"),)], cache).select(np.array([2, 3]))[1]
+    assert clauses_of(chosen, "verified").to_pylist() == [verified, None]
+    assert clauses_of(chosen, "phrases").to_pylist() == [phrases, None]
+    (asked,) = [verified_queries(take_queries(chosen, np.array([1, 0])))]
+    assert asked is not None and asked.are_needed.tolist() == [False, True]
+    assert verified_queries(take_queries(chosen, np.array([1]))) is None
+
+
 def test_a_key_that_no_insertion_has_is_left_out(queries: StandingQueries) -> None:
     is_known, chosen = queries.select(np.array([0, 1, 3, 5, 9], np.int64))
     assert is_known.tolist() == [False, True, False, True, False] and chosen.key.tolist() == [1, 5]
@@ -140,14 +161,14 @@ LONS = st.sampled_from((-180.0, -179.999, -90.0, 0.0, 18.07, 179.999, 180.0)) | 
 LATS = st.sampled_from((-90.0, -89.9999, -45.0, 0.0, 59.33, 89.9999, 90.0)) | st.floats(-90, 90)
 
 
-def queries_at(points: np.ndarray, window_micros: int = 0) -> Queries:
-    """Return queries at points, each for one word."""
+def queries_at(points: np.ndarray, window_micros: int = 0, farthest: float = np.nan) -> Queries:
+    """Return queries at points, each for one word; farthest: the greatest distance that counts, not a number: any."""
     count = len(points)
     numbers, zeros = np.arange(count), np.zeros(count, np.int64)
     return Queries(
         key=numbers,
         kind=zeros.astype(np.int8),
-        numbers=points,
+        numbers=np.column_stack([points, np.full(count, farthest)]),
         k=zeros + 1,
         window_micros=zeros + window_micros,
         window_objects=zeros,
@@ -156,6 +177,9 @@ def queries_at(points: np.ndarray, window_micros: int = 0) -> Queries:
         clause_offsets=np.arange(count + 1),
         literal_offsets=np.arange(count + 1),
         terms=numbers + 7,
+        **{name: np.zeros(count + 1, np.int64) for name in ("verified_clauses", "phrase_offsets")},
+        **{name: np.zeros(1, np.int64) for name in ("verified_literals", "word_offsets")},
+        **{name: np.empty(0, np.int64) for name in ("verified", "phrases")},
     )
 
 
@@ -175,6 +199,9 @@ def test_an_object_at_the_threshold_lies_in_the_pieces(lon: float, lat: float, x
     point, place = np.array([[lon, lat]]), np.array([[x, y]])
     threshold = distances_m(point, place).astype(np.float32)
     assert has(make_pieces(queries_at(point), threshold).to_pylist(), x, y)
+    # The greatest distance bounds the circle before the answer is full.
+    bounded = queries_at(point, farthest=float(threshold[0]))
+    assert make_pieces(bounded, np.array([np.inf], np.float32)).equals(make_pieces(queries_at(point), threshold))
 
 
 def test_pieces_have_the_clauses_and_the_validity_of_their_subscriptions() -> None:
@@ -214,17 +241,13 @@ def topk_queries(tmp_path: Path, world: tuple) -> StandingQueries:
     rows = [
         {
             "request_key": one.key, "subscription_key": one.key, "op": "insert", "kind": "topk", "k": 1,
-            "lon": one.lon, "lat": one.lat, "alpha": one.alpha, "distance_scale_m": one.scale,
+            "lon": one.lon, "lat": one.lat, "alpha": one.alpha, "distance_scale_m": one.scale, "max_distance_m": None,
             "clauses": [[word] for word in one.words], "effective_at": 0, "expires_at": None, "window_us": None,
             "window_objects": None,
         }
         for one in world[0]
     ]  # fmt: skip
-    times = pa.timestamp("us", "UTC")
-    table = pa.Table.from_pylist(rows)
-    for place, name in enumerate(table.schema.names):
-        if name in ("effective_at", "expires_at"):
-            table = table.set_column(place, name, table.column(name).cast(times))
+    table = pa.Table.from_pylist(rows, SCHEMA)
     pq.write_table(table, tmp_path / "requests.parquet")
     cache = ArrayCache(str(tmp_path / "cache"), 1 << 30, layout())
     return StandingQueries([(str(tmp_path / "requests.parquet"),)], cache)

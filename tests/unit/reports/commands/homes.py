@@ -122,7 +122,9 @@ def _write_requests(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[st
         }
         if row["op"] == "insert":
             base |= to_columns(read_region(row))
-            base["clauses"] = [sorted({term_id(w) for w in clause}) for clause in parse_keywords(row["keywords"])]
+            base["clauses"] = [
+                sorted({term_id(w) for w in clause}) for clause in parse_keywords(row["keywords"]).required
+            ]
         taken = {"room": 1, "postings": 1} if row["op"] == "insert" else {"room": 0, "postings": 0}
         requests.append({"owner": "", **taken, **row, "circle": None, **base} | _own_key(row))
     ledger_tables.append(home, names.REQUESTS, requests)

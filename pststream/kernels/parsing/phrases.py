@@ -1,0 +1,80 @@
+"""Split texts into sequences of words, and find phrases in these: words side by side, in order."""
+
+import numpy as np
+
+from pststream.kernels.compile import kernel
+from pststream.kernels.parsing.texts import ids_of_words
+from pststream.kernels.sort_and_search import find, with_room
+
+
+@kernel
+def split_words(data, offsets, folded):
+    """Return the term ids of the words of each text, in order, with repeats: offsets int64[n+1], ids int64[].
+
+    The arguments are those of `texts.distinct_terms`.
+    """
+    rows = len(offsets) - 1
+    ids = np.empty((offsets[rows] - offsets[0] + rows) // 2 + 1, np.int64)
+    word_offsets = np.zeros(rows + 1, np.int64)
+    for row in range(rows):
+        word_offsets[row + 1] = ids_of_words(data, offsets[row], offsets[row + 1], folded, ids, word_offsets[row])
+    return word_offsets, ids[: word_offsets[rows]].copy()
+
+
+@kernel
+def _hash_pair(first, second):
+    mixed = (np.uint64(first) ^ (np.uint64(second) << np.uint64(1))) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64(mixed ^ (mixed >> np.uint64(29)))
+
+
+@kernel
+def hash_pairs(word_offsets, words):
+    """Return a hash of the first two words of each phrase: int64[p]; word_offsets int64[p+1], words int64[]."""
+    hashes = np.empty(len(word_offsets) - 1, np.int64)
+    for phrase in range(len(hashes)):
+        hashes[phrase] = _hash_pair(words[word_offsets[phrase]], words[word_offsets[phrase] + 1])
+    return hashes
+
+
+@kernel
+def mark_hashes(hashes, bits):
+    """Return 2^bits bits, uint64 words: those at the last `bits` bits of the hashes are set; `bits` is at least 6."""
+    marks = np.zeros(1 << (bits - 6), np.uint64)
+    for hashed in hashes:
+        slot = hashed & ((1 << bits) - 1)
+        marks[slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
+    return marks
+
+
+@kernel
+def find_phrases(text_offsets, texts, hashes, marks, word_offsets, words):
+    """Return the texts that have phrases, and the phrases: int64[n] each, by text; a pair may be repeated.
+
+    text_offsets, texts   int64[t+1], int64[]   the words of each text, as `split_words` returns them
+    hashes                int64[p]              `hash_pairs` of the phrases, ascending
+    marks                 uint64[]              `mark_hashes` of them
+    word_offsets, words   int64[p+1], int64[]   the words of each phrase, two at least
+    """
+    found, phrases, count = np.empty(64, np.int64), np.empty(64, np.int64), 0
+    slots = 64 * len(marks) - 1
+    for text in range(len(text_offsets) - 1):
+        stop = text_offsets[text + 1]
+        for place in range(text_offsets[text], stop - 1):
+            hashed = _hash_pair(texts[place], texts[place + 1])
+            slot = hashed & slots
+            if not (marks[slot >> 6] >> np.uint64(slot & 63)) & np.uint64(1):
+                continue
+            phrase = find(hashes, 0, len(hashes), hashed)
+            while phrase < len(hashes) and hashes[phrase] == hashed:
+                first, length = word_offsets[phrase], word_offsets[phrase + 1] - word_offsets[phrase]
+                is_same = place + length <= stop
+                at = 0
+                while is_same and at < length:
+                    is_same = texts[place + at] == words[first + at]
+                    at += 1
+                if is_same:
+                    found, phrases = with_room(found, count + 1), with_room(phrases, count + 1)
+                    found[count], phrases[count] = text, phrase
+                    count += 1
+                phrase += 1
+    return found[:count].copy(), phrases[:count].copy()

@@ -1,0 +1,103 @@
+"""Find phrases in the texts of objects, each a term of its own; a phrase is words side by side in one part of a text.
+
+A text that was joined from several columns has a part for each. Phrases of live subscriptions are many, and few texts
+have one: a text is split into words, each pair of neighbours is looked up among the first pairs of the phrases.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream.base.arrays import distinct_values, is_among, offsets_of
+from pststream.base.arrow_columns import csr, take_lists, utf8_of
+from pststream.kernels.parsing.phrases import find_phrases, hash_pairs, mark_hashes, split_words
+from pststream.kernels.parsing.texts import FOLDED, hash_texts
+from pststream.queries.text.tokenizer import normalized_texts
+
+
+class WordSequences(NamedTuple):
+    """The words of n texts in order: term ids, by part.
+
+    part_offsets  int64[n+1]   slice of the parts of each text
+    word_offsets  int64[p+1]   slice of the words of each part
+    words         int64[]      term ids, with repeats
+    """
+
+    part_offsets: np.ndarray
+    word_offsets: np.ndarray
+    words: np.ndarray
+
+
+def split_texts(texts: pa.Array, breaks: pa.ListArray) -> WordSequences:
+    """Return the words of texts (string); a null text has one part without words.
+
+    breaks: list<int32>, the bytes of each text before its second part and each later one
+    """
+    data, offsets = utf8_of(pc.fill_null(texts, ""))
+    break_offsets, places = csr(pc.fill_null(breaks, []))
+    part_offsets = break_offsets + np.arange(len(break_offsets))
+    starts = np.empty(part_offsets[-1], np.int64)
+    is_first = np.zeros(len(starts), bool)
+    is_first[part_offsets[:-1]] = True
+    starts[is_first] = offsets[:-1]
+    starts[~is_first] = places + np.repeat(offsets[:-1], np.diff(break_offsets))
+    buffers = [None, pa.py_buffer(np.append(starts, offsets[-1])), pa.py_buffer(data)]
+    parts = pa.Array.from_buffers(pa.large_string(), len(starts), buffers)
+    return WordSequences(part_offsets, *split_words(*utf8_of(normalized_texts(parts)), FOLDED))
+
+
+class PhraseTable:
+    """Some phrases, each once, for look-up in texts.
+
+    word_offsets, words   int64[p+1], int64[]   term ids of the words of each phrase, two at least; phrases may repeat
+    """
+
+    def __init__(self, word_offsets: np.ndarray, words: np.ndarray) -> None:
+        ids = hash_texts(np.ascontiguousarray(words).view(np.uint8), 8 * word_offsets)
+        ids, first = np.unique(ids, return_index=True)
+        word_offsets, words = take_lists((word_offsets, words), first)
+        hashes = hash_pairs(word_offsets, words)
+        order = np.argsort(hashes, kind="stable")
+        self._word_offsets, self._words = take_lists((word_offsets, words), order)
+        self._ids, self._hashes = ids[order], hashes[order]
+        self._marks = mark_hashes(hashes, max(6, (16 * len(hashes)).bit_length()))
+        self._first_words = distinct_values(self._words[self._word_offsets[:-1]])
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def joined(self, other: "PhraseTable") -> "PhraseTable":
+        """Return the phrases of two tables."""
+        lengths = np.concatenate([np.diff(self._word_offsets), np.diff(other._word_offsets)])
+        return PhraseTable(offsets_of(lengths), np.concatenate([self._words, other._words]))
+
+    def may_have(self, offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
+        """Return which objects have a word that begins a phrase: int64[m], ascending.
+
+        offsets, terms   int64[n+1], int64[]   terms of each object
+        """
+        owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        return distinct_values(owner[is_among(terms, self._first_words)])
+
+    def find(self, sequences: WordSequences) -> tuple[np.ndarray, np.ndarray]:
+        """Return the texts that have phrases, and the term ids of these: int64[n] each; a pair may be repeated."""
+        part, phrase = find_phrases(*sequences[1:], self._hashes, self._marks, self._word_offsets, self._words)
+        return np.searchsorted(sequences.part_offsets, part, "right") - 1, self._ids[phrase]
+
+
+def add_terms(
+    offsets: np.ndarray, terms: np.ndarray, rows: np.ndarray, added: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the terms of objects with further ones, ascending and distinct again: offsets, terms.
+
+    offsets, terms   int64[n+1], int64[]   distinct terms of each object, ascending
+    rows, added      int64[m] each         an object and a term that it gets
+    """
+    owner = np.append(np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), rows)
+    merged = np.append(terms, added)
+    order = np.lexsort((merged, owner))
+    owner, merged = owner[order], merged[order]
+    is_new = np.append(True, (owner[1:] != owner[:-1]) | (merged[1:] != merged[:-1]))[: len(owner)]
+    return offsets_of(np.bincount(owner[is_new], minlength=len(offsets) - 1)), merged[is_new]
