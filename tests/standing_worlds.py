@@ -23,7 +23,7 @@ from tests.oracles.standing_answers import StandingObject, StandingSubscription,
 from tests.oracles.standing_log import AnswerRow, ExpectedRows
 from tests.oracles.twin_expressions import holds, parse, parts_of, words_that_count
 from tests.oracles.twin_regions import distance_m
-from tests.oracles.twin_rows import time_us
+from tests.oracles.twin_rows import meets, raw_attributes, time_us
 from tests.worlds import WrittenWorld
 
 Insertion = Callable[[random.Random, str, int], worlds.Row]
@@ -107,6 +107,7 @@ def nearest(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
         "k": rnd.choice((1, 2, 3, 5, 10)),
         "created_at": worlds.moment(step),
     }
+    row |= worlds.some_where(f"{subscription_id} {step}")
     if rnd.randrange(8) == 0:
         row["keywords"] = "*"
     if rnd.randrange(4) == 0:
@@ -156,6 +157,7 @@ def reported(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
         "window": window,
         "step": every,
         "created_at": worlds.moment(step),
+        **worlds.some_where(f"{subscription_id} {step}"),
     }
     if rnd.randrange(4) == 0:
         row["expires_at"] = worlds.moment(step + rnd.choice((1, 10, 50, 100)))
@@ -296,6 +298,9 @@ class StandingTwin:
     def value(self, statistics: int, subscription: StandingSubscription, one: StandingObject) -> float | None:
         """Return the distance or the score below 0; statistics: position of the version in force, 0: none."""
         pair = statistics, subscription.key, one.key
+        where = self.insertions[subscription.key]["conditions"]
+        if where and not meets(where, raw_attributes(self.objects[one.key]["attributes"])):
+            return None
         if pair not in self._values:
             is_scored = self.insertions[subscription.key]["kind"] == "topk"
             self._values[pair] = self._scored(*pair) if is_scored else self._distance(subscription.key, one.key)

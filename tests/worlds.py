@@ -218,6 +218,35 @@ def _closed(ring: Sequence[tuple[float, float]]) -> list[list[float]]:
     return closed
 
 
+OFFENSES, LEVELS = ("robbery", "theft", "5", " 3 ", "2026-03-02"), (0, 3, 5, 5.5, -1, None)
+ATTRIBUTES = ("offense", "level", "checked", "seen")
+"""Columns of objects that are no field."""
+
+TESTS: dict[str, tuple[Any, ...]] = {
+    "offense": ("robbery", ["robbery", "5", 3], 5, {"exists": True}, {"gte": "2026-03-01"}, {"lt": 4}),
+    "level": ({"gte": 3}, {"gt": 3}, 5, [0, 5.5], {"gt": -1, "lte": 5}, {"exists": False}, "5"),
+    "checked": (True, [False, "True"], {"exists": True}),
+    "seen": ({"gte": "2026-03-01 12:00:00+02:00"}, {"lt": "2026-03-02"}, "2026-03-01T10:00:00Z"),
+}
+"""Tests of attributes in conditions."""
+
+
+def some_attributes(seed: str) -> Row:
+    """Draw the columns of an object that are no field; some lack a value."""
+    rnd = random.Random(seed)
+    row: Row = {"offense": rnd.choice((*OFFENSES, None)), "level": rnd.choice(LEVELS)}
+    return row | {"checked": rnd.choice((True, False, None)), "seen": rnd.choice((None, moment(rnd.randrange(STEPS))))}
+
+
+def some_where(seed: str) -> Row:
+    """Draw the field `where`, for about one in three."""
+    rnd = random.Random(seed)
+    if rnd.randrange(3):
+        return {}
+    chosen = rnd.sample(ATTRIBUTES, rnd.choice((1, 1, 2)))
+    return {"where": {name: rnd.choice(TESTS[name]) for name in chosen}}
+
+
 # Logs --------------------------------------------------------------------------------------------------------
 
 
@@ -228,6 +257,7 @@ def object_log(rnd: random.Random, count: int) -> Rows:
         step = n * STEPS // max(count, 1) + rnd.choice((0, 0, 0, -2, 3, -LATENESS_STEPS, -LATENESS_STEPS - 40))
         lon, lat = some_point(rnd)
         row = {"object_id": f"o{n}", "ts": moment(step), "lon": lon, "lat": lat, "text": some_text(rnd)}
+        row |= some_attributes(f"{n} {lon} {lat}")
         if rows and rnd.randrange(20) == 0:
             row["object_id"] = rnd.choice(rows)["object_id"]
         if rnd.randrange(25) == 0:
@@ -316,6 +346,7 @@ def insertion(rnd: random.Random, subscription_id: str, step: int) -> Row:
     keywords = some_expression(rnd)
     times = {"created_at": moment(step), "expires_at": expires}
     head = {"op": "insert", "subscription_id": subscription_id, "keywords": keywords}
+    head |= some_where(f"{subscription_id} {step}")
     return head | some_region(rnd) | times | rnd.choice(({}, {"payload": {"user": "Ada"}}))
 
 
@@ -405,7 +436,7 @@ OBJECT_FIELDS = ("object_id", "ts", "lon", "lat", "text")
 def _csv(rows: Rows) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
-    fields = [*OBJECT_FIELDS, *_other_names(rows)]
+    fields = list(dict.fromkeys([*OBJECT_FIELDS, *ATTRIBUTES, *_other_names(rows)]))
     writer.writerow(fields)
     writer.writerows([["" if row.get(f) is None else row[f] for f in fields] for row in rows])
     return out.getvalue()
@@ -427,16 +458,21 @@ _TEXTS = ("op", "subscription_id", "keywords", "created_at", "expires_at", "at")
 
 def _arrow(rows: Rows, kind: str) -> pa.Table:
     if kind == "objects":
-        texts = [pa.field(name, pa.string()) for name in ("object_id", "text", *_other_names(rows))]
-        numbers = [pa.field(name, pa.float64()) for name in ("lon", "lat")]
-        times = [datetime.fromisoformat(row["ts"]) if row["ts"] else None for row in rows]
-        table = pa.Table.from_pylist(rows, schema=pa.schema(texts + numbers))
-        return table.append_column("ts", pa.array(times, pa.timestamp("us", tz="UTC")))
+        others = [name for name in _other_names(rows) if name not in ATTRIBUTES]
+        texts = [pa.field(name, pa.string()) for name in ("object_id", "text", "offense", *others)]
+        numbers = [pa.field(name, pa.float64()) for name in ("lon", "lat", "level")]
+        table = pa.Table.from_pylist(rows, schema=pa.schema([*texts, *numbers, pa.field("checked", pa.bool_())]))
+        for name in ("ts", "seen"):
+            times = [datetime.fromisoformat(row[name]) if row.get(name) else None for row in rows]
+            table = table.append_column(name, pa.array(times, pa.timestamp("us", tz="UTC")))
+        return table
     fields = [pa.field(name, pa.string()) for name in _TEXTS]
     fields.append(pa.field("payload", pa.struct([("user", pa.string())])))
     regions = [pa.field("bbox", _BOX), pa.field("circle", _CIRCLE), pa.field("geometry", pa.string())]
     # Polygons and MultiPolygons are nested to different depths, so a column has them as the text of JSON.
-    texts = [row | {"geometry": json.dumps(row["geometry"])} if row.get("geometry") else row for row in rows]
+    regions.append(pa.field("where", pa.string()))
+    nested = ("geometry", "where")
+    texts = [row | {name: json.dumps(row[name]) for name in nested if row.get(name)} for row in rows]
     return pa.Table.from_pylist(texts, schema=pa.schema([*fields, *regions]))
 
 

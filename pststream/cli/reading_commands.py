@@ -252,6 +252,7 @@ def add_ask_options(command: ArgumentParser) -> None:
     one.add_argument(
         "--window", metavar="T", help="only objects of this time before, such as 72h; objects=N: the newest N"
     )
+    one.add_argument("--where", metavar="JSON", help="condition on attributes, an object as in docs/input.md")
     one.add_argument("--as-of", metavar="TIME", help="only objects up to this time (default: the greatest ts stored)")
     one.add_argument("--version", metavar="V", help="only objects that this version of the table objects has")
 

@@ -105,7 +105,9 @@ def erased_object(key: int, ts: str) -> MessageObject:
 
 
 def message_subscription(key: int, row: Mapping[str, Any]) -> MessageSubscription:
-    """Build a subscription's part of messages from `owner`, `subscription_id`, `payload`, and what its kind shows."""
+    """Build a subscription's part of messages from `owner`, `subscription_id`, `payload`, `conditions`, and what its
+    kind shows.
+    """
     kind = stored_kind(row["kind"])
     part = kind.message_part(row)
     owner, subscription_id = row["owner"], row["subscription_id"]
@@ -113,6 +115,7 @@ def message_subscription(key: int, row: Mapping[str, Any]) -> MessageSubscriptio
         "owner": owner,
         "subscription_id": subscription_id,
         **part.fields,
+        **({"where": json.loads(row["conditions"])} if row["conditions"] else {}),
         "payload": _read_payload(row["payload"]),
     }
     shown = _cut(shown, dict.fromkeys(shown, MAX_FIELD))

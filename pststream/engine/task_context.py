@@ -6,7 +6,7 @@ live terms and chunk sizes.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from pststream.base import names
@@ -14,6 +14,7 @@ from pststream.matching.matcher import ChunkSize, LiveTermFilter
 from pststream.matching.segments import Deletions, SegmentCache, merge_deletions
 from pststream.planning.dispatch import DispatchIndex, make_dispatch
 from pststream.search.object_cache import ObjectCache
+from pststream.search.stored_conditions import ConditionLog, list_conditions
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.index_files import NO_FILES, IndexFiles
@@ -37,6 +38,7 @@ class TaskContext:
     files          data files of the index
     cache_dir      folder of the node's cache, empty for the node's own choice
     index_numbers  number under which the index has the rows of each worker of the plan that rows are written for
+    conditions     of the subscriptions
     """
 
     home: str
@@ -49,6 +51,7 @@ class TaskContext:
     cache_dir: str
     cache_bytes: int
     index_numbers: Sequence[int] = ()
+    conditions: ConditionLog = field(default_factory=ConditionLog)
 
     def index_number(self, worker: int) -> int:
         """Return the number under which the index has the rows of a worker; one without rows may have none."""
@@ -63,7 +66,7 @@ def make_task_context(home: Home, settings: Settings, version: int, batch_id: in
     workers = max(len(numbers_in_index(home, plan)) for plan in plans)
     return TaskContext(
         home.path, version, plans, row["index_version"], workers, batch_id, NO_FILES, *cache_place(settings),
-        numbers_in_index(home, version),
+        numbers_in_index(home, version), list_conditions(home, *cache_place(settings)),
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from pststream.base.utc_times import to_micros
 from pststream.input.parse_times import EARLIEST_US, LAST_US, LATEST_US, parse_time, time_fault
 from pststream.input.raw_values import NotFinite, format_number, is_longer
 from pststream.input.row_chunks import RecordChunk, Reject, RequestChunk, rejects_table
+from pststream.queries.conditions import FIELD, count_names, parse_where_field
 from pststream.queries.decode_json import decode_json
 from pststream.queries.kinds.contract import FieldError, QueryKind, RequestLimits, required_value
 from pststream.queries.kinds.registry import DEFAULT_KIND, KINDS, check_fields, request_columns
@@ -32,6 +33,7 @@ REQUESTS = pa.schema(
         ("row", pa.int64()), ("op", pa.string()), ("owner", pa.string()), ("subscription_id", pa.string()),
         ("kind", pa.string()), ("effective_at", TIME), ("expires_at", TIME),
         *((column.name, column.type) for column in _QUERY_COLUMNS), ("payload", pa.string()),
+        ("conditions", pa.string()), ("condition_names", pa.int64()),
     ]
 )  # fmt: skip
 """Accepted requests: as the table `requests`, with the row of the file in place of keys."""
@@ -40,7 +42,7 @@ _LAST_END_US = LAST_US // 1000 * 1000
 """Bounds of files are in whole milliseconds: the millisecond after the end must be in the year 9999 too."""
 
 DELETE_FIELDS = frozenset({"op", "owner", "subscription_id", "at", "payload"})
-INSERT_FIELDS = frozenset({"op", "owner", "subscription_id", "kind", "created_at", "expires_at", "payload"})
+INSERT_FIELDS = frozenset({"op", "owner", "subscription_id", "kind", "created_at", "expires_at", "payload", FIELD})
 FIELDS = {"insert": INSERT_FIELDS, "delete": DELETE_FIELDS, "replace": INSERT_FIELDS - {"created_at"} | {"at"}}
 """The fields of each operation, besides those of the kind of an insertion or a replacement."""
 
@@ -97,7 +99,7 @@ def _parse_request(
         at = parse_time_field(record, "at", timezone, time_unit)
         payload = _payload(record, limits.max_payload_bytes)
         at = now if at is None else at
-        return (op, owner, subscription_id, None, at, None, *[None] * len(_QUERY_COLUMNS), payload)
+        return (op, owner, subscription_id, None, at, None, *[None] * len(_QUERY_COLUMNS), payload, None, None)
     # A deletion may have any id, so that subscriptions that were accepted with a longer one can be deleted.
     if (size := len(subscription_id.encode())) > limits.max_id_bytes:
         detail = f"the id has {size} bytes, more than {limits.max_id_bytes}; the setting max_id_bytes bounds it"
@@ -112,8 +114,9 @@ def _parse_request(
     query = kind.parse_request(record, limits)
     if kind.check_start is not None:
         kind.check_start(query, now - created_at, limits)
-    payload = _payload(record, limits.max_payload_bytes)
-    return (op, owner, subscription_id, kind.name, created_at, expires_at, *map(query.get, _QUERY_NAMES), payload)
+    payload, where = _payload(record, limits.max_payload_bytes), parse_where_field(record)
+    columns = (*map(query.get, _QUERY_NAMES), payload, where, count_names(where))
+    return (op, owner, subscription_id, kind.name, created_at, expires_at, *columns)
 
 
 def _parse_kind(record: Mapping[str, Any]) -> QueryKind:
@@ -269,6 +272,7 @@ def _parse_group(
     at, parsed = np.where(has_at, at, now), parsed & read
     columns = {name: pa.nulls(len(parsed), REQUESTS.field(name).type) for name in REQUESTS.names[1:]}
     if kind and kind.parse_columns:
+        parsed &= ~fields[FIELD].present
         parsed &= ~is_longer(labels, limits.max_id_bytes)
         ends, has_end, read = _read_times(fields["expires_at"], timezone, time_unit, LAST_US + 1)
         parsed &= read & (~has_end | (ends > at))

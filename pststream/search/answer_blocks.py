@@ -15,7 +15,7 @@ from pststream.base.arrays import sum_slices
 from pststream.kernels.questions.codes import LEVELS, place_codes
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.search.answer_rows import ANSWERS, AnswerRows, answer_table
-from pststream.search.answerers import ANSWERERS
+from pststream.search.answerers import answer_questions
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion, clauses_of, limits_of, reached, regions_of, window_bounds
@@ -193,7 +193,7 @@ def answer_block(
     tables, owners = [PLACED_ANSWERS.empty_table()], [np.empty(0, np.int64)]
     for positions in group_questions(asked, block):
         kind, snapshot = asked[positions[0]].question.kind.name, counted.of(asked[positions[0]].withdrawn)
-        rows = ANSWERERS[kind](snapshot, [asked[index].timed for index in positions])
+        rows = answer_questions(kind, snapshot, [asked[index].timed for index in positions])
         owners.append(np.array(positions, np.int64)[rows.question])
         tables.append(_placed_answers([asked[index].question for index in positions], rows, owners[-1]))
     order = np.argsort(np.concatenate(owners), kind="stable")
@@ -207,7 +207,7 @@ def answer_in_slices(snapshot: ObjectSnapshot, one: AskedQuestion, place: int) -
     low = max(after[0] + 1, int(snapshot.bounds[:, 0].min(initial=up_to[0])))
     high = min(up_to[0], int(snapshot.bounds[:, 1].max(initial=low - 1)))
     for part in slice_window(snapshot, low, high, up_to[1], BLOCK_ROWS):
-        rows = ANSWERERS[one.question.kind.name](snapshot, [replace(timed, bounds=part)])
+        rows = answer_questions(one.question.kind.name, snapshot, [replace(timed, bounds=part)])
         rows, rank = rows._replace(rank=rows.rank + rank), rank + len(rows.rank)
         yield _placed_answers([one.question], rows, np.full(len(rows.rank), place, np.int64))
 

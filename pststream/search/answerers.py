@@ -1,6 +1,7 @@
 """Answer a batch of questions of the kinds `knn`, `range` and `topk`, and list the answering function of each kind."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base.arrays import distinct_values
+from pststream.base.arrow_columns import one_array
 from pststream.kernels.questions.count_terms import (
     CountedSegment,
     SegmentCounts,
@@ -47,6 +49,7 @@ from pststream.search.question_batch import (
     take_regions,
     window_bounds,
 )
+from pststream.search.stored_conditions import objects_that_meet
 from pststream.search.verified_questions import verified_of
 
 ROOM = 4_000_000
@@ -355,4 +358,29 @@ ANSWERERS: dict[str, Callable[[ObjectSnapshot, Sequence[TimedQuestion]], AnswerR
     "topk": answer_scored,
     "frequent_terms": answer_terms,
 }
-"""A new kind is one more line."""
+"""A new kind is one more line. They know no conditions on attributes."""
+
+
+def answer_questions(kind: str, snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:
+    """Return the rows of the answers of a batch of questions of one kind.
+
+    Questions with a condition on attributes are about the objects that satisfy it alone, in windows of all objects.
+    """
+    groups: dict[str | None, list[int]] = {}
+    for place, question in enumerate(questions):
+        groups.setdefault(question.where, []).append(place)
+    if not groups.keys() - {None}:
+        return ANSWERERS[kind](snapshot, questions)
+    bounds, parts = np.hstack(window_bounds(snapshot, questions)).tolist(), []
+    for where, places in groups.items():
+        objects = snapshot if where is None else objects_that_meet(snapshot, where)
+        timed = [replace(questions[place], bounds=tuple(bounds[place])) for place in places]
+        rows = ANSWERERS[kind](objects, timed)
+        parts.append(rows._replace(question=np.array(places, np.int64)[rows.question]))
+    owner = np.concatenate([rows.question for rows in parts])
+    order = np.argsort(owner, kind="stable")
+    columns = {
+        name: one_array(pa.chunked_array([rows.columns[name] for rows in parts])).take(pa.array(order))
+        for name in parts[0].columns
+    }
+    return AnswerRows(owner[order], ranks(owner[order]), columns)

@@ -16,11 +16,12 @@ from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.base.progress import Progress, StepCounter, no_progress
 from pststream.base.utc_times import from_micros
+from pststream.queries.conditions import FIELD
 from pststream.queries.shapes.registry import describe
 from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow, describe_time
 from pststream.search.answer_blocks import answer_block, block_size, bound_rows_of, make_blocks
 from pststream.search.answer_rows import ANSWERS, AnswerRows, answer_table
-from pststream.search.answerers import ANSWERERS
+from pststream.search.answerers import answer_questions
 from pststream.search.open_snapshot import open_snapshot
 from pststream.search.read_questions import (
     AskedQuestion,
@@ -104,7 +105,7 @@ def answer_question(home: Home, settings: Settings, question: Question) -> Answe
         raise version
     one = AskedQuestion(question, *version)
     counted = CountedObjects(open_snapshot(home, settings))
-    return ANSWERERS[question.kind.name](counted.of(one.withdrawn), [one.timed])
+    return answer_questions(question.kind.name, counted.of(one.withdrawn), [one.timed])
 
 
 def _measured(tables: Iterator[pa.Table], seconds: dict[str, float]) -> Iterator[pa.Table]:
@@ -181,6 +182,8 @@ def _facts(question: Question, record: Mapping[str, Any]) -> list[tuple[str, str
         facts.append(("Window", f"the {window.objects:,} most recent objects"))
     elif window.micros is not None:
         facts.append(("Window", str(record["window"])))
+    if question.where is not None:
+        facts.append(("Where", question.where))
     if question.as_of is not None:
         facts.append(("As of", describe_time(from_micros(question.as_of))))
     if question.version is not None:
@@ -190,7 +193,7 @@ def _facts(question: Question, record: Mapping[str, Any]) -> list[tuple[str, str
 
 TYPED_FIELDS = (
     *("keywords", "bbox", "circle", "geometry", "point", "k", "limit", "window", "alpha", "distance_scale_m"),
-    *("max_distance_m", "as_of", "version"),
+    *("max_distance_m", "as_of", "version", FIELD),
 )
 """Fields of a typed question besides `kind`."""
 

@@ -1,11 +1,12 @@
 """Keep object segments in the node's cache, and group the data files of `objects` into segments."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from pststream.search.object_segments import COLUMNS, LAYOUT, ObjectSegment, build_object_segment
+from pststream.state.data_files import DataFile
 from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.storage.parquet_files import open_parquet
 
@@ -61,6 +62,16 @@ def group_files(files: Iterable[ObjectFile]) -> list[Paths]:
     most log5/3(n) times as n files are added; the groups of older files stay as they are.
     """
     return [tuple(file.address for file in group) for group in _groups(files)]
+
+
+def group_request_files(files: Iterable[DataFile], addresses: Sequence[tuple[str, int]]) -> tuple[Paths, ...]:
+    """Return data files of `requests`, with address and rows of each, in the groups whose arrays a cache keeps."""
+    return tuple(
+        group_files(
+            ObjectFile(address, rows, file.low.get("request_key", -1), file.bytes)
+            for file, (address, rows) in zip(files, addresses, strict=True)
+        )
+    )
 
 
 def settled_groups(files: Iterable[ObjectFile]) -> list[tuple[ObjectFile, ...]]:

@@ -166,6 +166,11 @@ def _order_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (packed >> np.uint64(32)).astype(np.uint32), (packed & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
 
+def row_order(lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
+    """Return the objects at these places (float64[n]), which a segment is built from, in its order: int64[n]."""
+    return _order_codes(place_codes(matched_lon(lon, lat), lat))[1]
+
+
 def _in_tiers(distinct: np.ndarray, objects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the order of terms by tier, then by id, and the tiers; see LEAST_OBJECTS.
 

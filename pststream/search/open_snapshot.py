@@ -7,6 +7,7 @@ from functools import lru_cache
 from pststream.base import names
 from pststream.search.object_cache import ObjectCache, ObjectFile, group_files
 from pststream.search.object_snapshot import ObjectSnapshot
+from pststream.search.stored_conditions import attribute_cache
 from pststream.search.term_weights import TermWeights
 from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, list_data_files
@@ -97,9 +98,10 @@ def open_snapshot(home: Home, settings: Settings) -> ObjectSnapshot:
 
 
 def discard_segments(settings: Settings, groups: Collection[Paths]) -> None:
-    """Delete the segments of these groups of data files from the node's cache."""
+    """Delete the segments of these groups of data files, and the attributes of their objects, from the node's cache."""
     for paths in groups:
-        object_cache(settings.cache_dir, settings.cache_bytes).discard(paths)
+        for cache in (object_cache, attribute_cache):
+            cache(settings.cache_dir, settings.cache_bytes).discard(paths)
 
 
 def weights_in_force(home: Home, cache_dir: str, cache_bytes: int, up_to: int) -> TermWeights:

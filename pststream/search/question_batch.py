@@ -24,12 +24,14 @@ class TimedQuestion:
     """A parsed question with its time: `as_of` in microseconds (None: the last ts), objects up to a key.
 
     bounds: the bounds of its window, ts and key after which and ts and key up to which, if they are known already
+    where: its condition on attributes in the canonical form, None without one
     """
 
     parsed: ParsedQuestion
     as_of: int | None = None
     up_to_key: int = LAST_KEY
     bounds: tuple[int, int, int, int] | None = None
+    where: str | None = None
 
 
 def window_bounds(snapshot: ObjectSnapshot, questions: Iterable[TimedQuestion]) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ from pststream.input.input_files import find_files
 from pststream.input.parse_requests import parse_identifier_field, parse_time_field, raw_text
 from pststream.input.readers import read_requests
 from pststream.input.row_chunks import Reject, rejects_table
+from pststream.queries.conditions import FIELD, parse_where_field
 from pststream.queries.kinds.contract import FieldError, ParsedQuestion, QuestionKind, QuestionLimits, RequestLimits
 from pststream.queries.kinds.registry import DEFAULT_QUESTION_KIND, QUESTION_KINDS, check_fields
 from pststream.queries.shapes.contract import RegionLimits
@@ -23,7 +24,7 @@ from pststream.tables.log_events import WithdrawnRows, withdrawn_objects
 
 LAST_VERSION = 2**53
 
-COMMON_FIELDS = frozenset({"question_id", "kind", "as_of", "version"})
+COMMON_FIELDS = frozenset({"question_id", "kind", "as_of", "version", FIELD})
 """Fields of every question."""
 
 PART_QUESTIONS = 50_000
@@ -32,7 +33,8 @@ PART_QUESTIONS = 50_000
 
 @dataclass(frozen=True)
 class Question:
-    """A question: its id, its kind, what it asks for, its time in microseconds and its version of `objects`, if any.
+    """A question: its id, its kind, what it asks for, its time in microseconds, its version of `objects` and its
+    condition on attributes in the canonical form, if any.
 
     file, row  where it was read; no file: a program gave it
     """
@@ -44,6 +46,7 @@ class Question:
     parsed: ParsedQuestion
     as_of: int | None = None
     version: int | None = None
+    where: str | None = None
 
 
 @dataclass(frozen=True)
@@ -133,8 +136,8 @@ def parse_question(
         detail = f"the id has {size} bytes, more than {limits.request.max_id_bytes}; the setting max_id_bytes bounds it"
         raise FieldError("question_id", "id_too_long", question_id, detail)
     as_of = parse_time_field(record, "as_of", timezone)
-    version = _parse_version(record)
-    return Question(file, row, question_id, kind, kind.parse_question(record, limits), as_of, version)
+    version, where = _parse_version(record), parse_where_field(record)
+    return Question(file, row, question_id, kind, kind.parse_question(record, limits), as_of, version, where)
 
 
 def _parse_kind(record: Mapping[str, Any]) -> QuestionKind:
@@ -178,7 +181,8 @@ class AskedQuestion(NamedTuple):
     @property
     def timed(self) -> TimedQuestion:
         """The question as answerers take it."""
-        return TimedQuestion(self.question.parsed, self.question.as_of, self.up_to_key, self.bounds)
+        question = self.question
+        return TimedQuestion(question.parsed, question.as_of, self.up_to_key, self.bounds, question.where)
 
 
 class CountedObjects:

@@ -19,7 +19,7 @@ from pststream.kernels.scored.verify_scores import score_pairs
 from pststream.matching.verified_clauses import TEXT_COLUMNS
 from pststream.queries.text.phrases import PhraseTable, WordSequences, add_terms, split_texts
 from pststream.search import object_segments
-from pststream.search.object_segments import ObjectSegment
+from pststream.search.object_segments import ObjectSegment, row_order
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion
 from pststream.search.wanted_rows import object_columns
@@ -57,22 +57,21 @@ def texts_of_segment(snapshot: ObjectSnapshot, number: int) -> SegmentTexts:
 
 
 def _build(paths: Paths, segment: ObjectSegment) -> SegmentTexts:
-    keys, parts = [], list[WordSequences]()
+    places, parts = [np.empty((2, 0))], list[WordSequences]()
     for path in paths:
         with open_parquet(path) as file:
             for group in range(file.metadata.num_row_groups):
-                rows = file.read_row_group(group, ["object_key", *TEXT_COLUMNS])
-                keys.append(rows.column("object_key").to_numpy())
+                rows = file.read_row_group(group, ["lon", "lat", *TEXT_COLUMNS])
+                places.append(np.stack([rows.column(name).to_numpy() for name in ("lon", "lat")]))
                 text, breaks = (one_array(rows.column(name)) for name in TEXT_COLUMNS)
                 parts.append(split_texts(text.cast(pa.string()), breaks.cast(pa.list_(pa.int32()))))
     part_offsets = offsets_of(np.concatenate([np.diff(part.part_offsets) for part in parts]))
     word_offsets = offsets_of(np.concatenate([np.diff(part.word_offsets) for part in parts]))
-    places = segment.find_terms(np.concatenate([part.words for part in parts]))
-    by_key = np.argsort(np.concatenate(keys))
-    rows_of_segment = np.empty(len(by_key), np.int64)
-    rows_of_segment[np.argsort(segment.keys)] = by_key
+    terms = segment.find_terms(np.concatenate([part.words for part in parts]))
+    # Keys do not order them: withdrawn objects have another one in the segment of a snapshot.
+    rows_of_segment = row_order(*np.hstack(places))
     part_offsets, order = take_lists((part_offsets, np.arange(len(word_offsets) - 1)), rows_of_segment)
-    word_offsets, words = take_lists((word_offsets, places), order)
+    word_offsets, words = take_lists((word_offsets, terms), order)
     return make_read_only(SegmentTexts(part_offsets, word_offsets, words))
 
 

@@ -114,6 +114,8 @@ _TABLES = (
             Column("postings", INT, "those of them that are postings of the index; delete: 0"),
             Column("kind", TEXT, "insert: kind of query", True),
             Column("payload", TEXT, "JSON of the field `payload`, which the subscriber chooses", True),
+            Column("conditions", TEXT, "insert: JSON of the field `where`, see docs/input.md; null: none", True),
+            Column("condition_names", INT, "insert: names of attributes in `conditions`; null: none", True),
             Column("ingest_id", INT, "the ingest that wrote the row"),
         ),
         ("request_key",),

@@ -88,7 +88,10 @@ def _is_same_round(before: dict[str, Any], row: dict[str, Any]) -> bool:
 def _count_answers(chaos: ChaosEnvironment, outcome: Outcome) -> dict[str, int]:
     """Ask random questions, and count those whose answer is not that of the oracle."""
     rnd = random.Random(chaos.seed)
-    stored = [LoggedObject(key, o.object_id, o.ts, o.lon, o.lat, o.words) for key, o in enumerate(outcome.objects)]
+    stored = [
+        LoggedObject(key, o.object_id, o.ts, o.lon, o.lat, o.words, o.parts, o.attributes)
+        for key, o in enumerate(outcome.objects)
+    ]
     counted = outcome.counted
     statistics = None if counted is None else (len(counted), Counter(word for one in counted for word in one.words))
     kinds = ("range", "knn", "topk", "frequent_terms")

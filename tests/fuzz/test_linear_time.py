@@ -13,7 +13,7 @@ import pststream
 from pststream.base.texts import mask_urls
 from pststream.input import data_docs, raw_values
 from pststream.input.parse_times import parse_times
-from pststream.queries import decode_json
+from pststream.queries import conditions, decode_json
 from pststream.queries.kinds import topk
 from pststream.queries.text import expression, words
 from pststream.reports.pages import answer_section
@@ -62,6 +62,12 @@ def marked(text: str) -> object:
     return table_files.csv_fields(pa.array([text], pa.large_string()))
 
 
+def attribute(text: str) -> object:
+    """Read an attribute as a number and as a time, in a column and without one."""
+    numbers, times = conditions.numbers_of_texts(pa.array([text])), conditions.times_of_texts(pa.array([text]))
+    return numbers, times, conditions._as_number("text", text), conditions._as_time("text", text)
+
+
 MEASURED: list[tuple[str, int, Callable[[str], object], Callable[[int], str]]] = [
     ("digits", 500, number, lambda n: "1" * n + "x"),
     ("digits and a point", 500, number, lambda n: "1" * n + "." + "1" * n + "x"),
@@ -94,6 +100,9 @@ MEASURED: list[tuple[str, int, Callable[[str], object], Callable[[int], str]]] =
     ("start of a cell", 20_000, marked, lambda n: "'" * n + " " * n + "x"),
     ("inside a cell", 20_000, marked, lambda n: ";'" * n + "; " * n + "x"),
     ("URL in an error", 20_000, mask_urls, lambda n: "http://" + "/@?:" * n + "://" * n),
+    ("attribute of digits", 20_000, attribute, lambda n: "1" * n + "." + "1" * n + "e" + "1" * n + "x"),
+    ("attribute of blanks", 20_000, attribute, lambda n: " " * n + "x" + " " * n),
+    ("attribute of a fraction", 20_000, attribute, lambda n: SECOND + "1" * n),
     ("number of a cell", 20_000, cell, lambda n: "+" + "1" * n + "x"),
 ]
 
@@ -125,7 +134,7 @@ def test_a_short_run_is_read_once() -> None:
 LOOKED_AT = {
     # A stranger's text meets these; they are in MEASURED, or Arrow runs them, whose automata do not backtrack.
     "input/raw_values.py", "input/parse_times.py", "input/request_fields.py", "queries/text/words.py",
-    "queries/text/expression.py", "queries/text/tokenizer.py", "queries/decode_json.py",
+    "queries/conditions.py", "queries/text/expression.py", "queries/text/tokenizer.py", "queries/decode_json.py",
     "reports/pages/answer_section.py", "tables/table_files.py",
     "pipeline/upkeep/row_changes.py", "base/texts.py", "queries/kinds/topk.py", "tables/ledgers.py",
     # A duration, a whole number and a number of objects have one start and at most 26 characters.

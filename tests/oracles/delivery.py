@@ -166,6 +166,7 @@ def subscription(asked: Row) -> Row:
     fields = {"keywords": asked["keywords"]}
     if asked["kind"] not in (None, "range"):
         fields = stored_kind(asked["kind"]).message_part(asked).fields
+    fields |= {"where": json.loads(asked["conditions"])} if asked["conditions"] else {}
     return {"owner": asked["owner"], "subscription_id": asked["subscription_id"], **fields, "payload": payload}
 
 

@@ -9,12 +9,12 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.oracles.twin_expressions import Parts, holds, parse, parts_of, words_of, words_that_count
 from tests.oracles.twin_regions import distance_m, in_box, in_geometry
-from tests.oracles.twin_rows import time_us
+from tests.oracles.twin_rows import meets, time_us
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -30,11 +30,14 @@ class LoggedObject:
     lat: float
     words: frozenset[str]
     parts: Parts
+    attributes: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
-def logged(key: int, object_id: str, ts: int, lon: float, lat: float, text: str) -> LoggedObject:
+def logged(
+    key: int, object_id: str, ts: int, lon: float, lat: float, text: str, attributes: dict[str, Any] | None = None
+) -> LoggedObject:
     """Make an object of its text."""
-    return LoggedObject(key, object_id, ts, lon, lat, frozenset(words_of(text)), parts_of(text))
+    return LoggedObject(key, object_id, ts, lon, lat, frozenset(words_of(text)), parts_of(text), attributes or {})
 
 
 Statistics = tuple[int, dict[str, int]]
@@ -55,6 +58,7 @@ def answer(
     kinds = {"range": _range, "knn": _nearest, "frequent_terms": _terms}
     kinds["topk"] = lambda objects, question: _scored(objects, question, statistics)
     counted = _in_window([one for one in objects if one.key <= up_to_key], question)
+    counted = [one for one in counted if meets(question.get("where"), one.attributes)]
     return kinds[question.get("kind", "range")](counted, question)
 
 

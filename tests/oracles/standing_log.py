@@ -15,6 +15,7 @@ from tests.oracles.standing_reports import Standing, micros, rows_of
 from tests.oracles.twin import Incarnation, Outcome, PublishedObject
 from tests.oracles.twin_expressions import holds, words_that_count
 from tests.oracles.twin_regions import distance_m
+from tests.oracles.twin_rows import meets
 
 
 class AnswerRow(NamedTuple):
@@ -71,6 +72,8 @@ def _rows_of_life(
 
     def value_of(_: StandingSubscription, one: StandingObject) -> float | None:
         thing = objects[one.key]
+        if not meets(life.row.get("where"), thing.attributes):
+            return None
         if life.kind == "topk":
             value = _score(life, thing, weights)
             return None if value is None else -value

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.oracles.twin import Incarnation, PublishedObject, in_region
 from tests.oracles.twin_regions import read_box, read_circle, read_geometry
-from tests.oracles.twin_rows import time_us
+from tests.oracles.twin_rows import meets, time_us
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -64,7 +64,8 @@ def rows_of(objects: Sequence[PublishedObject], standing: Iterable[Standing]) ->
     rows: set[Report] = set()
     for one in standing:
         step, window, region = micros(one.row["step"]), micros(one.row["window"]), one.region
-        inside = [thing for thing in objects if in_region(thing, region)]
+        where = one.row.get("where")
+        inside = [thing for thing in objects if in_region(thing, region) and meets(where, thing.attributes)]
         tick = -(-time_us(one.row["created_at"]) // step) * step
         while tick <= stream_time and (one.end is None or tick < one.end):
             counts = Counter(w for thing in inside if tick - window < thing.ts <= tick for w in thing.words)

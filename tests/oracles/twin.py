@@ -23,8 +23,8 @@ Its rules (docs/architecture.md):
   replace: a deletion and an insertion with `created_at` = `at`, or the insertion alone if the last incarnation has
   ended; `before_insertion` if `at <= created_at` of the last incarnation.
 - An object matches a subscription if and only if its point lies in the region, edges included, the expression is
-  true, and `created_at <= ts < end`. Neither the order in which the two logs were read nor the cuts matter. A deletion
-  retracts matches at or after its `at`.
+  true, its attributes satisfy `where` (`twin_rows.meets`), and `created_at <= ts < end`. Neither the order in which the
+  two logs were read nor the cuts matter. A deletion retracts matches at or after its `at`.
 
 A point of the antimeridian lies in a region if it does so by one of its two longitudes, 180 and -180, and a pole if it
 does so by any longitude. W > E of a box means lon >= W or lon <= E.
@@ -39,7 +39,17 @@ from typing import Any
 
 from tests.oracles.twin_expressions import Parts, Tree, holds, parse, words_of
 from tests.oracles.twin_regions import bounds_of, distance_m, in_box, in_geometry, read_box, read_circle, read_geometry
-from tests.oracles.twin_rows import BadRow, LogFile, field_of, identifier, number, parts_of_text, rows_of, time_us
+from tests.oracles.twin_rows import (
+    BadRow,
+    LogFile,
+    field_of,
+    identifier,
+    meets,
+    number,
+    parts_of_text,
+    rows_of,
+    time_us,
+)
 
 DAY_SECONDS = 86_400
 MAX_TEXT_BYTES = 1_048_576
@@ -70,6 +80,8 @@ class PublishedObject:
     lat: float
     words: frozenset[str]
     parts: Parts = ()
+    attributes: dict[str, Any] = field(default_factory=dict, compare=False)
+    """All columns of its row, of which conditions name those that are no field."""
 
 
 @dataclass
@@ -214,6 +226,7 @@ def read_object(file: LogFile, row: dict[str, Any] | None, n: int, split: Split 
         number(field_of(file, row, n, "lat"), -90, 90),
         frozenset(split(text or "")),
         tuple(tuple(split(part)) for part in parts_of_text(file, row) or [text or ""]),
+        row,
     )
 
 
@@ -278,7 +291,7 @@ class RequestLog:
 
 FIELDS = {
     "insert": ("op", "owner", "subscription_id", "kind", "keywords", "bbox", "circle", "geometry", "payload")
-    + ("created_at", "expires_at"),
+    + ("where", "created_at", "expires_at"),
     "delete": ("op", "owner", "subscription_id", "at", "payload"),
     "replace": ("op", "owner", "subscription_id", "kind", "keywords", "bbox", "circle", "geometry", "payload")
     + ("at", "expires_at"),
@@ -318,6 +331,8 @@ def read_insertion(row: dict[str, Any], now_us: int) -> Incarnation:
 def matches(thing: PublishedObject, subscription: Incarnation) -> bool:
     """Whether an object matches a subscription (docs/architecture.md)."""
     if thing.ts < subscription.created_at or (subscription.end is not None and thing.ts >= subscription.end):
+        return False
+    if not meets(subscription.row.get("where"), thing.attributes):
         return False
     return (subscription.tree is None or holds(subscription.tree, thing.parts)) and in_region(thing, subscription)
 

@@ -141,3 +141,53 @@ def identifier(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise BadRow(f"{value!r} is no id")
     return str(value)
+
+
+def meets(where: Any, attributes: dict[str, Any]) -> bool:
+    """Whether attributes, as a row has them, satisfy the field `where`, an object or its JSON text; None: all do."""
+    asked = json.loads(where) if isinstance(where, str) else where
+    return all(_passes(attributes.get(name), test) for name, test in (asked or {}).items())
+
+
+def _passes(value: Any, test: Any) -> bool:
+    if isinstance(test, dict) and "exists" in test:
+        return (value not in (None, "")) == test["exists"]
+    if isinstance(test, dict):
+        sides = {"gt": "__gt__", "gte": "__ge__", "lt": "__lt__", "lte": "__le__"}
+        for operator, bound in test.items():
+            given, limit = (_moment_of(one) if isinstance(bound, str) else _number_of(one) for one in (value, bound))
+            if given is None or not getattr(given, sides[operator])(limit):
+                return False
+        return True
+    return any(_is_equal(value, one) for one in (test if isinstance(test, list) else [test]))
+
+
+def _is_equal(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, bool):
+        return value is wanted
+    if isinstance(wanted, str):
+        return value == wanted or (isinstance(value, datetime) and _moment_of(value) == _moment_of(wanted))
+    return _number_of(value) == wanted
+
+
+def _number_of(value: Any) -> float | None:
+    if value is None or isinstance(value, bool | datetime):
+        return None
+    try:
+        return float(value) if not isinstance(value, str) or value.strip()[:1] in "+-.0123456789" else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _moment_of(value: Any) -> int | None:
+    try:
+        moment = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+        return _datetime_us(moment) if isinstance(moment, datetime) else None
+    except ValueError:
+        return None
+
+
+def raw_attributes(stored: list[tuple[str, dict[str, str]]] | None) -> dict[str, Any]:
+    """Return a value of the column `attributes` of the table `objects` as a row has it."""
+    read = {"number": float, "boolean": {"true": True, "false": False}.__getitem__, "time": datetime.fromisoformat}
+    return {name: read.get(one["type"], str)(one["value"]) for name, one in stored or ()}

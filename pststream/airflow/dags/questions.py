@@ -21,7 +21,10 @@ MOST_ROWS = 10_000
 """Greatest k of the form: the default of the setting max_k."""
 
 PLACE, BOX = ("lon", "lat"), ("west", "south", "east", "north")
-TEXTS = ("kind", "keywords", "k", "limit", "alpha", "distance_scale_m", "max_distance_m", "window", "as_of", "version")
+TEXTS = (
+    *("kind", "keywords", "k", "limit", "alpha", "distance_scale_m", "max_distance_m", "where", "window", "as_of"),
+    "version",
+)
 """Fields of the form that are fields of a question."""
 
 
@@ -49,6 +52,7 @@ def question_fields() -> dict[str, Param]:
             minimum=1,
             maximum=1e9,
         ),
+        "where": field("string", "Where", 'Conditions on attributes: {"magnitude": {"gte": 5}}. Empty: none.', _ASKED),
         "max_distance_m": field(
             "number",
             "Greatest distance",

@@ -21,11 +21,12 @@ from pststream.matching.verified_clauses import TEXT_COLUMNS
 from pststream.pipeline.answers.bucket_snapshots import last_snapshot
 from pststream.pipeline.answers.log_rows import slices_of
 from pststream.pipeline.answers.standing_queries import StandingQueries, layout
-from pststream.pipeline.answers.standing_regions import group_request_files
 from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.plans.topk_plan import TopkPlan
+from pststream.search.object_cache import group_request_files
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.open_snapshot import StoredSegments, list_segments
+from pststream.search.stored_conditions import ATTRIBUTES, ConditionLog, list_conditions
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.erasures import count_removals
@@ -78,6 +79,7 @@ class AnswerContext:
     cache_dir, cache_bytes   as `task_context.cache_place` returns them
     removals      number of removals of rows before this batch
     topk_version  version of `topk_plans` in force; None: candidates of `topk` are found by bucket
+    conditions    of the subscriptions
     """
 
     home: str
@@ -101,6 +103,7 @@ class AnswerContext:
     cache_bytes: int
     removals: int
     topk_version: int | None
+    conditions: ConditionLog
 
     def end(self, latest: int) -> Position:
         """Return the end of this batch; latest: greatest ts of its objects, names.NO_TIME if it has none."""
@@ -164,13 +167,13 @@ class AnswerContext:
         return started_at == (to_micros(batches[0]["started_at"]) if batches else 0)
 
     def read_messages(self, slices: Iterable[Slice]) -> Iterator[pa.RecordBatch]:
-        """Yield the objects of this batch in slices that are not withdrawn: object_key, ts, lon, lat, terms; and
-        TEXT_COLUMNS, if a scored subscription has phrases or exclusions.
+        """Yield the objects of this batch in slices that are not withdrawn: object_key, ts, lon, lat, terms; with
+        conditions the attributes, and TEXT_COLUMNS if a scored subscription has phrases or exclusions.
         """
         keys = KeyRange("object_key", self.previous.objects_to, self.objects_to)
-        columns = ["object_key", "ts", "lon", "lat", "terms"]
+        columns = ["object_key", "ts", "lon", "lat", "terms", *([ATTRIBUTES] if self.conditions else [])]
         columns += TEXT_COLUMNS if self.queries().have_verified_scores() else ()
-        for rows in read_places(slices, columns, keys):
+        for rows in map(self.conditions.project, read_places(slices, columns, keys)):
             yield rows.filter(pa.array(~self.withdrawn.contain(rows.column("object_key").to_numpy())))
 
 
@@ -251,6 +254,7 @@ def make_answer_context(
         cache_bytes=cache_bytes,
         removals=batch["removals"],
         topk_version=topk_version_of(home, batch["plan_version"]) if "plan_version" in batch else None,
+        conditions=list_conditions(home, cache_dir, cache_bytes, batch["requests_to"]),
     )
 
 

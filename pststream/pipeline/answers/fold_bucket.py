@@ -32,29 +32,33 @@ from pststream.pipeline.answers.standing_queries import Queries, StandingQueries
 from pststream.queries.kinds.registry import ranked_answers
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import Clauses
+from pststream.search.stored_conditions import ConditionLog
 from pststream.state.data_files import DataFile
 from pststream.state.home import Home
 from pststream.tables.ledgers import AnswerCounts, read_batches
 
 
-def ask_objects(snapshot: ObjectSnapshot, queries: Queries, kept: np.ndarray, end: BatchEnd) -> Values:
-    """Return the `kept` best objects of each query as of the end of a batch, fewer if fewer count.
+def ask_objects(
+    snapshot: ObjectSnapshot, queries: Queries, kept: np.ndarray, end: BatchEnd, conditions: ConditionLog
+) -> Values:
+    """Return the `kept` best objects of each query as of the end of a batch, fewer if fewer count, in any order.
 
     The values and the order of ties are those of questions of the kinds, in float32.
 
     kept  int32[n]  number of values for each query
     """
     parts = []
-    for index, name in enumerate(ranked_answers()):
-        rows = np.flatnonzero(queries.kind == index)
-        chosen = take_queries(queries, rows)
-        up_to = np.tile(np.array([end.stream_time, end.last_object], np.int64), (len(rows), 1))
-        asked = RankedQuestions(
-            chosen.numbers, kept[rows].astype(np.int64), _clauses(chosen), windows_start(chosen, end), up_to,
-            verified_queries(chosen),
-        )  # fmt: skip
-        best = RANKED_KINDS[name].find_best(snapshot, asked)
-        parts.append(Values(chosen.key[best.question], best.key, best.ts, best.value))
+    for places, objects in conditions.split(snapshot, queries.key):
+        for index, name in enumerate(ranked_answers()):
+            rows = places[queries.kind[places] == index]
+            chosen = take_queries(queries, rows)
+            up_to = np.tile(np.array([end.stream_time, end.last_object], np.int64), (len(rows), 1))
+            asked = RankedQuestions(
+                chosen.numbers, kept[rows].astype(np.int64), _clauses(chosen), windows_start(chosen, end), up_to,
+                verified_queries(chosen),
+            )  # fmt: skip
+            best = RANKED_KINDS[name].find_best(objects, asked)
+            parts.append(Values(chosen.key[best.question], best.key, best.ts, best.value))
     return _join(parts)
 
 
@@ -185,7 +189,8 @@ def fold_bucket(context: AnswerContext, bucket: int, received: ReceivedRows) -> 
             answers = no_values()
             if len(part.asked.subscription):
                 is_known, chosen = queries.select(part.asked.subscription)
-                answers = ask_objects(context.snapshot(position), chosen, part.asked.kept[is_known], end)
+                kept = part.asked.kept[is_known]
+                answers = ask_objects(context.snapshot(position), chosen, kept, end, context.conditions)
             steps.end("evaluate")
             whole = fold_answers(state, part, answers)
             report.counts.changes.update(_count_by_kind(queries, whole.changes.subscription))

@@ -35,6 +35,7 @@ from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.open_snapshot import StoredSegments, list_segments
 from pststream.search.question_batch import take_regions
 from pststream.search.region_terms import answer_shared
+from pststream.search.stored_conditions import ConditionLog, list_conditions
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, commit_files, list_data_files
 from pststream.state.erasures import count_removals
@@ -304,6 +305,7 @@ class ReportContext:
     stream_before, stream_time   stream time before the batch and after it, also if the object with it was erased since
     withdrawn_before, withdrawn  objects that do not count before the batch and after it
     logged             the reports before the batch, if objects were removed; the stored objects do not depend on it
+    conditions         of the subscriptions
     """
 
     segments: StoredSegments
@@ -315,6 +317,7 @@ class ReportContext:
     withdrawn_before: WithdrawnRows
     withdrawn: WithdrawnRows
     logged: LoggedReports | None = field(compare=False)
+    conditions: ConditionLog
 
 
 @dataclass(frozen=True)
@@ -370,7 +373,7 @@ def _changed_objects(context: ReportContext, stored: ObjectSnapshot) -> tuple[Ob
         gone = context.withdrawn.keys[~context.withdrawn_before.contain(context.withdrawn.keys)]
     first, last = np.searchsorted(gone, stored.bounds[:, 2]), np.searchsorted(gone, stored.bounds[:, 3], "right")
     concerned = np.flatnonzero((stored.bounds[:, 3] > context.objects_after) | (first < last))
-    changed, unchanged, lacking = ObjectSnapshot([stored.segments[index] for index in concerned]), [gone[:0]], len(gone)
+    changed, unchanged, lacking = stored.choose(concerned), [gone[:0]], len(gone)
     for one in changed.segments:
         is_gone = is_among(one.keys, gone)
         unchanged.append(one.keys[(one.keys <= context.objects_after) & ~is_gone])
@@ -477,15 +480,19 @@ def _ask(
     owner, up_to = pairs.owner, pairs.tick * asked.step[pairs.owner]
     after = up_to - (asked.window[owner] if window is None else window)
     limits = asked.k[owner] if most is None else np.full(len(owner), most)
-    answered = answer_shared(
-        snapshot,
-        take_regions(asked.regions, owner),
-        np.column_stack([after, np.full(len(owner), LAST_KEY)]),
-        np.column_stack([up_to, np.full(len(owner), up_to_key)]),
-        limits.astype(np.int64),
-    )
-    columns = {"pair": answered.question, "rank": answered.rank, **answered.columns}
-    return pa.RecordBatch.from_pydict({field.name: columns[field.name] for field in REPORT_ROWS}, schema=REPORT_ROWS)
+    parts = [REPORT_ROWS.empty_table()]
+    for places, objects in context.conditions.split(snapshot, asked.key[owner]):
+        answered = answer_shared(
+            objects,
+            take_regions(asked.regions, owner[places]),
+            np.column_stack([after[places], np.full(len(places), LAST_KEY)]),
+            np.column_stack([up_to[places], np.full(len(places), up_to_key)]),
+            limits[places].astype(np.int64),
+        )
+        columns = {"pair": places[answered.question], "rank": answered.rank, **answered.columns}
+        parts.append(pa.table({field.name: columns[field.name] for field in REPORT_ROWS}, schema=REPORT_ROWS))
+    whole = pa.concat_tables(parts).combine_chunks()
+    return whole.to_batches()[0] if whole.num_rows else pa.RecordBatch.from_pylist([], REPORT_ROWS)
 
 
 def _changes(
@@ -545,6 +552,7 @@ def log_reports(
         withdrawn_before=withdrawn_objects(home, up_to=batch["objects_after"]),
         withdrawn=withdrawn_objects(home, up_to=batch["objects_to"]),
         logged=open_logged_reports(home, batch["batch_id"]),
+        conditions=list_conditions(home, *cache, batch["requests_to"]),
     )
     write = partial(_write_changes, home.table(names.ANSWER_LOG), batch["batch_id"], home.answer_buckets, context, log)
     written = list(get_engine(settings, home).run_tasks(log.divide(TASK_REGIONS), write))

@@ -23,6 +23,7 @@ from pststream.pipeline.answers.answer_context import UNITS, AnswerContext, shor
 from pststream.pipeline.answers.ranked_kinds import points_of
 from pststream.pipeline.answers.standing_queries import Queries, StandingQueries, verified_queries
 from pststream.queries.text.phrases import PhraseTable
+from pststream.search.stored_conditions import ATTRIBUTES
 from pststream.search.term_weights import TermWeights
 from pststream.search.verified_questions import ScoredObjects, ScoredWords
 
@@ -46,7 +47,8 @@ def find_scored_candidates(
     if not index.segments:
         return
     for rows in context.read_messages(context.messages):
-        yield verify_scores(index.find_candidates(as_messages(rows, weights)), rows, queries, weights)
+        found = verify_scores(index.find_candidates(as_messages(rows, weights)), rows, queries, weights)
+        yield that_meet_conditions(context, rows, found)
 
 
 def verify_scores(found: Values, rows: pa.RecordBatch, queries: StandingQueries, weights: TermWeights) -> Values:
@@ -77,6 +79,17 @@ def verify_scores(found: Values, rows: pa.RecordBatch, queries: StandingQueries,
     value = found.value.copy()
     value[pairs] = verified.score(asked, (row, query[pairs]), objects)
     return Values(*(column[~np.isnan(value)] for column in found._replace(value=value)))
+
+
+def that_meet_conditions(context: AnswerContext, objects: pa.RecordBatch, candidates: Values) -> Values:
+    """Return the candidates whose objects satisfy the conditions of the subscriptions on attributes."""
+    if not context.conditions or not len(candidates.object):
+        return candidates
+    keys = objects.column("object_key").to_numpy()
+    order = np.argsort(keys)
+    rows = order[np.searchsorted(keys, candidates.object, sorter=order)]
+    met = context.conditions.are_met(candidates.subscription, rows, objects.column(ATTRIBUTES))
+    return Values(*(column[met] for column in candidates))
 
 
 def drop_scored_index(folder: Path) -> None:

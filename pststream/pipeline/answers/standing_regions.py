@@ -4,7 +4,7 @@ The driver knows data files alone. Arrays of a group of files are in the node's 
 order of their regions on a curve, so that a share of them has neighbours, which are counted together.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -22,7 +22,7 @@ from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.pipeline.index.build_index import ending_requests
 from pststream.queries.kinds.frequent_terms import NAME
 from pststream.queries.shapes.registry import request_schema
-from pststream.search.object_cache import ObjectFile, group_files
+from pststream.search.object_cache import group_request_files
 from pststream.search.question_batch import concatenate_regions, cut_region_arrays, take_regions
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
@@ -151,16 +151,6 @@ def list_regions(home: Home, after: int, up_to: int, cache_dir: str, cache_bytes
     counts = {address: _count_regions(file) for file, (address, _) in zip(files, addresses, strict=True)}
     of_groups = tuple(sum(counts[path] for path in paths) for paths in groups)
     return RegionLog(groups, of_groups, after, up_to, cache_dir, cache_bytes)
-
-
-def group_request_files(files: Iterable[DataFile], addresses: Sequence[tuple[str, int]]) -> tuple[Paths, ...]:
-    """Return data files of `requests`, with address and rows of each, in the groups whose arrays a cache keeps."""
-    return tuple(
-        group_files(
-            ObjectFile(address, rows, file.low.get("request_key", -1), file.bytes)
-            for file, (address, rows) in zip(files, addresses, strict=True)
-        )
-    )
 
 
 def _count_regions(file: DataFile) -> int:

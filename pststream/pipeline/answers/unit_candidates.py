@@ -52,7 +52,12 @@ from pststream.pipeline.answers.fold_bucket import (
     send_report,
 )
 from pststream.pipeline.answers.log_rows import ENTRY, is_event, list_state_files, slices_of
-from pststream.pipeline.answers.scored_candidates import as_messages, as_subscriptions, verify_scores
+from pststream.pipeline.answers.scored_candidates import (
+    as_messages,
+    as_subscriptions,
+    that_meet_conditions,
+    verify_scores,
+)
 from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.pipeline.planning.draw_sample import SEED, draw_objects
 from pststream.planning.papers.topk_sample import TopkSample
@@ -292,10 +297,11 @@ def find_unit_candidates(context: AnswerContext, unit: int, received: ReceivedRo
         index = bring_up_unit(context, folder, UnitShare(plan, unit))
         brought_up = time.thread_time()
         weights = context.segments.weights
-        for rows in _messages(received):
+        for rows in _objects(received):
             objects += rows.num_rows
             found = index.find_candidates(as_messages(rows, weights))
-            candidates.append(verify_scores(found, rows, context.queries(), weights))
+            verified = verify_scores(found, rows, context.queries(), weights)
+            candidates.append(that_meet_conditions(context, rows, verified))
     ended = time.thread_time()
     for values in candidates:
         columns = dict(zip(("subscription_key", "object_key", "ts", "value"), values, strict=True))
@@ -305,7 +311,7 @@ def find_unit_candidates(context: AnswerContext, unit: int, received: ReceivedRo
     yield send_report(UnitReport(unit, objects, index.subscriptions, count, **seconds), UNIT_REPORT)
 
 
-def _messages(received: ReceivedRows) -> Iterator[pa.RecordBatch]:
+def _objects(received: ReceivedRows) -> Iterator[pa.RecordBatch]:
     """Yield the received objects, SEARCHED_MESSAGES or somewhat more at a time."""
     waiting = list[pa.RecordBatch]()
     for _, rows in received:

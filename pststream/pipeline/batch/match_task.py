@@ -36,6 +36,7 @@ from pststream.matching.verified_clauses import VerifiedClauses
 from pststream.pipeline.answers.fold_bucket import send_candidates, send_report
 from pststream.pipeline.batch.route_task import ROUTE_COUNTS, STORED_OBJECTS
 from pststream.planning.dispatch import DispatchIndex
+from pststream.search.stored_conditions import ATTRIBUTES, ConditionLog
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
@@ -317,6 +318,8 @@ class _Matcher:
                 size.shrink(rows.num_rows)
                 continue
             size.record(rows.num_rows, len(pairs.keys))
+            if self.context.conditions:
+                pairs = _that_meet_conditions(rows, pairs, self.context.conditions)
             if search.has_candidates:
                 pairs, candidates = _split_pairs(rows, pairs)
                 if candidates.num_rows:
@@ -372,6 +375,14 @@ def _split_by_worker(received: ReceivedRows) -> tuple[list[pa.RecordBatch], dict
             of_worker = of_workers.setdefault(int(worker[start]), {})
             of_worker.setdefault(tag, []).append(objects.slice(start, stop - start))
     return counts, of_workers
+
+
+def _that_meet_conditions(objects: pa.RecordBatch, pairs: FoundPairs, conditions: ConditionLog) -> FoundPairs:
+    """Return the pairs whose objects satisfy the conditions of the subscriptions on attributes."""
+    order, offsets, keys = pairs
+    rows = np.repeat(order, np.diff(offsets)).astype(np.int64)
+    met = conditions.are_met(np.where(keys < 0, ~keys, keys), rows, objects.column(ATTRIBUTES))
+    return FoundPairs(order, np.append(0, np.cumsum(met))[offsets], keys[met])
 
 
 def _split_pairs(objects: pa.RecordBatch, pairs: FoundPairs) -> tuple[FoundPairs, pa.RecordBatch]:

@@ -30,6 +30,7 @@ from pststream.pipeline.index.build_index import PIECES, TASK_BYTES, make_pieces
 from pststream.queries.text.phrases import PhraseTable
 from pststream.search.object_cache import ObjectFile, settled_groups
 from pststream.search.object_segments import ObjectSegment
+from pststream.search.stored_conditions import ATTRIBUTES, ConditionLog
 from pststream.search.wanted_rows import (
     QUESTION_COLUMNS,
     PieceQuestions,
@@ -46,7 +47,7 @@ from pststream.tables.ledgers import Ledger
 from pststream.tables.log_events import NONE, WithdrawnRows, withdrawn_requests
 
 COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
-"""Columns of `objects` that are routed."""
+"""Columns of `objects` that are routed; with conditions, their attributes too."""
 
 SCHEMA = pa.schema([TABLES[names.OBJECTS].schema.field(name) for name in COLUMNS])
 
@@ -145,7 +146,7 @@ def route_objects(context: TaskContext, after_key: int, parts: WorkerParts, scan
     began = time.thread_time()
     routes = _prepare_routes(context, scan.tag, after_key)
     seen, sent, latest = 0, 0, names.NO_TIME
-    for objects in _read_objects(scan, segment, routes.phrases):
+    for objects in _read_objects(scan, segment, routes.phrases, context.conditions):
         seen += objects.num_rows
         if scan.withdrawn:
             objects = objects.filter(pa.array(~scan.withdrawn.contain(objects.column("object_key").to_numpy())))
@@ -208,23 +209,23 @@ def _find_workers(objects: pa.RecordBatch, routes: _Routes, workers: int) -> tup
 
 
 def _read_objects(
-    scan: ObjectScan, segment: ObjectSegment | None, phrases: list[PhraseTable]
+    scan: ObjectScan, segment: ObjectSegment | None, phrases: list[PhraseTable], conditions: ConditionLog
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the objects of a scan, with the terms of phrases; from a segment, only those that its late subscriptions
-    may match.
+    """Yield the objects of a scan, with the terms of phrases and the attributes of conditions; from a segment, only
+    those that its late subscriptions may match.
     """
     keys: np.ndarray | None = None
     if segment is not None and scan.late is not None:
         wanted = find_wanted_rows(segment, _questions(scan.late, scan.keys.up_to))
         if wanted is not None:  # otherwise it is less work to read all objects
-            if not phrases:
+            if not phrases and not conditions:
                 for first in range(0, len(wanted), BATCH_ROWS):
                     known = object_columns(segment, wanted[first : first + BATCH_ROWS])
                     yield pa.RecordBatch.from_pydict(known, schema=SCHEMA)
                 return
             keys = np.sort(segment.keys[wanted])
-    columns = [*COLUMNS, *TEXT_COLUMNS] if phrases else COLUMNS
-    for rows in read_places(scan.slices, columns, scan.keys):
+    columns = [*COLUMNS, *(TEXT_COLUMNS if phrases else ()), *([ATTRIBUTES] if conditions else ())]
+    for rows in map(conditions.project, read_places(scan.slices, columns, scan.keys)):
         if keys is not None:
             rows = rows.filter(pa.array(is_among(rows.column("object_key").to_numpy(), keys)))
         if scan.tag != NEW_OBJECTS:

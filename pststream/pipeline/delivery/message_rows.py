@@ -65,7 +65,7 @@ class MessageRows:
 
     def subscriptions(self, keys: np.ndarray, max_bytes: int | None) -> "SubscriptionRows":
         """Read subscriptions by their keys (int64[n], in any order). Raises PstError where one is missing."""
-        columns = ["owner", "subscription_id", *brief_columns(), "payload"]
+        columns = ["owner", "subscription_id", *brief_columns(), "payload", "conditions"]
         return SubscriptionRows(*self._look_up(names.REQUESTS, "request_key", columns, keys, max_bytes, False))
 
     def known_subscriptions(self, keys: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ from pststream.search.answer_blocks import (
     make_blocks,
 )
 from pststream.search.answer_rows import ANSWERS, AnswerRows, answer_table, ranks
-from pststream.search.answerers import ANSWERERS
+from pststream.search.answerers import answer_questions
 from pststream.search.open_snapshot import StoredSegments
 from pststream.search.question_batch import window_bounds
 from pststream.search.read_questions import AskedQuestion, CountedObjects
@@ -122,8 +122,8 @@ def send_answers(task: AnswerTask) -> Iterator[SentRows]:
     counted = _open(task.segments, task.numbers)
     for positions in group_questions(task.asked, range(len(task.asked))):
         questions = [task.asked[position] for position in positions]
-        answer = ANSWERERS[questions[0].question.kind.name]
-        rows = answer(counted.of(questions[0].withdrawn), [one.timed for one in questions])
+        kind, snapshot = questions[0].question.kind.name, counted.of(questions[0].withdrawn)
+        rows = answer_questions(kind, snapshot, [one.timed for one in questions])
         owner = np.array([task.places[position] for position in positions], np.int64)[rows.question]
         for part in _partial_rows(questions, rows, owner).to_batches():
             yield task.part, 0, part

@@ -92,7 +92,7 @@ LOGS = {
         "request_key",
         "subscription_key",
         "effective_at",
-        ("keywords", "payload"),
+        ("keywords", "payload", "conditions"),
         "clauses",
     ),
 }
@@ -106,7 +106,7 @@ class FoundKeys:
     files  int64[n]  numbers of the input files that the rows came from, ascending
     terms  int64[n]  ascending: terms of the rows
     since            least time of the rows, microseconds
-    texts            beginnings of their texts, keywords and payloads
+    texts            beginnings of their texts, keywords, payloads and conditions
     """
 
     keys: np.ndarray

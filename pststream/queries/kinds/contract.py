@@ -148,6 +148,9 @@ def required_value(record: Mapping[str, Any], name: str) -> Any:
 _MOST_BYTES_OF_CHARACTER = 12
 """In JSON, as two escapes; in UTF-8 it has at most 4."""
 
+MAX_WHERE_BYTES = 16_384
+"""Bytes of the conditions on attributes of a request in their canonical form."""
+
 _OTHER_BYTES = 65_536
 """More than the other fields of a request need: names, times, blanks."""
 
@@ -176,7 +179,7 @@ class RequestLimits:
     def longest_row(self) -> int:
         """Bytes of a line of JSON above which a request cannot be within the other bounds."""
         known = self.max_id_bytes + self.max_payload_bytes + MAX_CHARACTERS + self.region.longest_text
-        return min(_MOST_BYTES_OF_CHARACTER * known + _OTHER_BYTES, sys.maxsize)
+        return min(_MOST_BYTES_OF_CHARACTER * (known + MAX_WHERE_BYTES) + _OTHER_BYTES, sys.maxsize)
 
 
 class IndexPieces(NamedTuple):
@@ -207,7 +210,7 @@ class MessagePart(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredObject:
-    """An accepted object as the table `objects` stores it."""
+    """An accepted object as the table `objects` stores it; attributes: type and value of each."""
 
     key: int
     object_id: str
@@ -217,6 +220,7 @@ class StoredObject:
     text: str
     terms: tuple[int, ...]
     text_breaks: tuple[int, ...] = ()
+    attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def parts(self) -> list[str]:
@@ -277,7 +281,9 @@ class MatchQuery(StoredQuery, Protocol):
 
 @dataclass(frozen=True)
 class StoredSubscription:
-    """One insertion of a subscription id and what ended it; deletions are (request_key, at)."""
+    """One insertion of a subscription id and what ended it; deletions are (request_key, at); where: its condition on
+    attributes in the canonical form.
+    """
 
     key: int
     owner: str
@@ -287,6 +293,7 @@ class StoredSubscription:
     created_at: dt.datetime
     expires_at: dt.datetime | None
     deletions: tuple[tuple[int, dt.datetime], ...] = ()
+    where: str | None = None
 
     def validity(self, applied: int | None = None) -> Validity:
         """Return when it is valid; with `applied`, only deletions up to that request key end it."""

@@ -4,6 +4,7 @@
 rows with these ids, without the kernels, and compares the result with the stored matches and answers.
 """
 
+import json
 from typing import Any
 
 from pststream.base import names
@@ -22,6 +23,7 @@ from pststream.reports.commands.explain_answers import (
 from pststream.reports.commands.explain_matches import MATCHED, NOT_MATCHED, PENDING, MatchExplainer
 from pststream.reports.commands.explain_rows import (
     MAX_PER_ID,
+    WHERE,
     WITHDRAWN,
     ExplainContext,
     Pair,
@@ -118,6 +120,8 @@ def _render_pair(pair: dict[str, Any], with_state: bool) -> list[str]:
     end = subscription["end_at"]
     until = f"until {end} ({subscription['ended_by']})" if end else "without end"
     query = "; ".join(map(escape_controls, stored_kind(subscription["kind"]).facts(subscription).values()))
+    if WHERE in subscription:
+        query += f"; where {escape_controls(json.dumps(subscription[WHERE], ensure_ascii=False))}"
     lines.append(f"  subscription  {query}; from {subscription['created_at']} {until}")
     return lines
 
@@ -200,7 +204,12 @@ def _rank(pair: Pair) -> tuple[int, int, int, int]:
     """Sort key: problems, by state, then by the number of conditions passed; the latest first."""
     order = 0 if pair["problem"] else _ORDER[pair["state"]]
     conditions = pair["subscription"].kind.conditions
-    places = {WITHDRAWN: -1, None: len(conditions), **{name: place for place, name in enumerate(conditions)}}
+    places = {
+        WITHDRAWN: -1,
+        None: len(conditions),
+        WHERE: len(conditions),
+        **{name: place for place, name in enumerate(conditions)},
+    }
     passed = places[pair["condition"]]
     return order, -passed, -pair["subscription"].key, -pair["object"].key
 
@@ -235,6 +244,7 @@ def _pair_document(pair: Pair) -> dict[str, Any]:
             "subscription_key": subscription.key,
             "kind": subscription.kind.name,
             **subscription.query.describe(),
+            **({WHERE: json.loads(subscription.where)} if subscription.where else {}),
             "created_at": iso(validity.created_at),
             "end_at": iso(validity.end_at),
             "ended_by": validity.ended_by or None,

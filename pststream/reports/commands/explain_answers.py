@@ -36,6 +36,7 @@ from pststream.reports.commands.explain_rows import (
     ExplainContext,
     Pair,
     describe_waiting,
+    find_failure,
     find_withdrawal,
     new_pair,
 )
@@ -56,6 +57,7 @@ from pststream.reports.reading.object_ranking import (
     StoredWordWeights,
     rank_objects,
     read_objects,
+    that_meet,
     word_weights,
 )
 from pststream.tables.delta_tables import TableReader
@@ -91,7 +93,9 @@ class AnswerState:
     def ranking(self) -> ObjectRanking:
         """The ranking of the objects by the rule: not needed for subscriptions that have ended."""
         window, start = parse_window_field(self.asked, counts_objects=True), to_micros(self.subscription.created_at)
-        return rank_objects(self.reader, self.answers, self.asked, start, window, self.end, self.weights)
+        return rank_objects(
+            self.reader, self.answers, self.asked, start, window, self.end, self.weights, self.subscription.where
+        )
 
     def rank_of(self, key: int) -> int | None:
         """Return the rank of an object in the stored answer."""
@@ -126,7 +130,7 @@ class RankedExplainer:
             return {**pair, "reason": "the stored keywords cannot be read", "problem": UNREADABLE}
         waiting, end = context.waiting(stored, subscription), self._end
         if waiting or end is None:
-            failure = find_withdrawal(context.withdrawn, stored) or query.first_failure(stored, subscription.validity())
+            failure = find_failure(context.withdrawn, stored, subscription, subscription.validity())
             if failure:
                 return {**pair, "condition": failure.condition, "reason": failure.reason}
             wait = describe_waiting(waiting) if waiting else "no batch has had an object"
@@ -152,11 +156,8 @@ class RankedExplainer:
         stored, subscription, context = pair["object"], pair["subscription"], self._context
         applied = subscription.validity(context.ledgers.requests_applied)
         rank, value = state.rank_of(stored.key), state.value_of(stored)
-        failure = (
-            find_withdrawal(context.applied, stored)
-            or subscription.query.first_failure(stored, applied)
-            or _find_time_failure(state, stored, applied)
-        )
+        failure = find_failure(context.applied, stored, subscription, applied)
+        failure = failure or _find_time_failure(state, stored, applied)
         compares = failure is None and state.ranking.complete
         place = state.ranking.place(stored.key, to_micros(stored.ts), value) if compares else None
         answer = _document(state, stored, rank, value, place, failure is not None)
@@ -318,9 +319,7 @@ class ReportExplainer:
     def explain(self, stored: StoredObject, subscription: StoredSubscription) -> Pair:
         """Return state, first failed condition and reason of a pair, and the ticks whose reports count the object."""
         pair, context, end = new_pair(NOT_COUNTED, stored, subscription), self._context, self._end
-        failure = find_withdrawal(context.withdrawn, stored) or subscription.query.first_failure(
-            stored, subscription.validity()
-        )
+        failure = find_failure(context.withdrawn, stored, subscription, subscription.validity())
         ticks = _ticks(stored, subscription)
         failure = failure or (None if ticks else _find_tick_failure(stored, subscription))
         if failure:
@@ -430,11 +429,12 @@ def _count_words(
     ts, region = pds.field("ts"), cast(Region, subscription.query.region)
     wanted = (pds.field("object_key") <= end.objects_to) & (ts >= low) & (ts <= high)
     counts, searched, tested = np.zeros(len(ids), np.int64), 0, 0
-    for rows in read_objects(context.reader, wanted):
+    for rows, attributes in read_objects(context.reader, wanted, subscription.where):
         may_count = rows.have_any(ids.tolist()) & ~end.withdrawn.contain(rows.key)
         searched, tested = searched + len(rows.key), tested + int(may_count.sum())
         if searched > MAX_SEARCHED or tested > MAX_TESTED:
             return {}
+        may_count = that_meet(subscription.where, attributes, may_count)
         inside = may_count.copy()
         inside[may_count] = [
             contains(region, lon, lat) for lon, lat in zip(rows.lon[may_count].tolist(), rows.lat[may_count].tolist())

@@ -24,7 +24,7 @@ from pststream.reports.commands.explain_rows import (
     ExplainContext,
     Pair,
     describe_waiting,
-    find_withdrawal,
+    find_failure,
     new_pair,
 )
 from pststream.reports.commands.plans import read_plan
@@ -140,10 +140,9 @@ class MatchExplainer:
         query, context = subscription.query, self._context
         if not query.is_readable():
             return {**pair, "reason": "the stored keywords cannot be read", "problem": UNREADABLE}
-        failure = find_withdrawal(context.withdrawn, stored) or query.first_failure(stored, subscription.validity())
-        applied = find_withdrawal(context.applied, stored) or query.first_failure(
-            stored, subscription.validity(context.ledgers.requests_applied)
-        )
+        failure = find_failure(context.withdrawn, stored, subscription, subscription.validity())
+        until = subscription.validity(context.ledgers.requests_applied)
+        applied = find_failure(context.applied, stored, subscription, until)
         waiting = context.waiting(stored, subscription)
         expected = applied is None and not waiting
         if expected != (pair["state"] == MATCHED):

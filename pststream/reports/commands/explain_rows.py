@@ -16,7 +16,8 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.utc_times import to_micros
-from pststream.queries.kinds.contract import FailedCondition, StoredObject, StoredSubscription
+from pststream.queries.conditions import as_attributes, first_failed_test
+from pststream.queries.kinds.contract import FailedCondition, StoredObject, StoredSubscription, Validity
 from pststream.queries.kinds.registry import request_columns, stored_kind
 from pststream.reports.reading.object_ranking import AnswerEnd
 from pststream.reports.reading.pairs import flatten_lists
@@ -33,12 +34,12 @@ MAX_REQUESTS = 10_000
 
 MAX_REJECTS = 5
 _ENDING_COLUMNS = ("request_key", "op", "subscription_key", "replaced_key", "effective_at")
-_COMMON_COLUMNS = (*_ENDING_COLUMNS, *ID_COLUMNS, "kind", "expires_at")
+_COMMON_COLUMNS = (*_ENDING_COLUMNS, *ID_COLUMNS, "kind", "expires_at", "conditions")
 
 
 def read_objects(reader: TableReader, object_id: str) -> list[StoredObject]:
     """Read the accepted objects of an id, the latest first: several if their times differ by more than the lateness."""
-    columns = ("object_key", "object_id", "ts", "lon", "lat", "text", "text_breaks", "terms")
+    columns = ("object_key", "object_id", "ts", "lon", "lat", "text", "text_breaks", "terms", "attributes")
     rows = _rows_of_id(reader, names.OBJECTS, columns, pds.field("object_id") == object_id, MAX_PER_ID)
     objects = [
         StoredObject(
@@ -50,6 +51,7 @@ def read_objects(reader: TableReader, object_id: str) -> list[StoredObject]:
             r["text"] or "",
             tuple(r["terms"] or ()),
             tuple(r["text_breaks"] or ()),
+            as_attributes(r["attributes"]),
         )
         for r in rows
     ]
@@ -108,6 +110,7 @@ def _insertions(requests: list[dict[str, Any]]) -> list[StoredSubscription]:
             created_at=row["effective_at"],
             expires_at=row["expires_at"],
             deletions=tuple(sorted(set(deletions.get(row["subscription_key"], [])))),
+            where=row.get("conditions"),
         )
         for row in sorted(requests, key=itemgetter("request_key"))
         if row["op"] == "insert"
@@ -193,6 +196,19 @@ def find_withdrawal(withdrawn: WithdrawnRows, stored: StoredObject) -> FailedCon
     if not withdrawn.contain(np.array([stored.key]))[0]:
         return None
     return FailedCondition(WITHDRAWN, "the object was withdrawn (pststream withdraw)")
+
+
+WHERE = "where"
+"""The condition on attributes, after the conditions of the kind that one object and the subscription decide."""
+
+
+def find_failure(
+    withdrawn: WithdrawnRows, stored: StoredObject, subscription: StoredSubscription, validity: Validity
+) -> FailedCondition | None:
+    """Return the first condition that an object fails, whatever stream time and other objects are."""
+    failure = find_withdrawal(withdrawn, stored) or subscription.query.first_failure(stored, validity)
+    test = None if failure else first_failed_test(subscription.where, stored.attributes)
+    return FailedCondition(WHERE, test) if test else failure
 
 
 def describe_waiting(waiting: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.arrow_columns import TIME
+from pststream.queries.conditions import as_attributes, first_failed_test
 from pststream.queries.kinds.contract import Description, ObjectRows, RankedAnswers, Window, WordWeights, split_text
 from pststream.queries.kinds.keywords import has_phrases
 from pststream.reports.reading.pairs import flatten_lists
@@ -83,10 +84,12 @@ def rank_objects(
     window: Window,
     end: AnswerEnd,
     weights: WordWeights,
+    where: str | None = None,
 ) -> ObjectRanking:
     """Rank the objects for a subscription after a batch.
 
     counts_from   `created_at` in microseconds: without a window, earlier objects do not count
+    where         its condition on attributes in the canonical form
     """
     first = end.stream_time - window.micros + 1 if window.micros is not None else counts_from
     wanted = pds.field("object_key") <= end.objects_to
@@ -94,14 +97,14 @@ def rank_objects(
         wanted &= pds.field("ts") >= pa.scalar(first, pa.int64()).cast(TIME)
     chosen_rows, values = [np.empty((2, 0), np.int64)], [np.empty(0, np.float32)]
     times, searched, complete = [np.empty((2, 0), np.int64)], 0, True
-    for rows in read_objects(reader, wanted, has_phrases(asked.get("keywords"))):
+    for rows, attributes in read_objects(reader, wanted, where, has_phrases(asked.get("keywords"))):
         searched += len(rows.key)
         if searched > MAX_SEARCHED:
             complete = False
             break
         counts = ~end.withdrawn.contain(rows.key)
         value = answers.values(asked, rows, weights)
-        chosen = counts & ~np.isnan(value)
+        chosen = that_meet(where, attributes, counts & ~np.isnan(value))
         chosen_rows.append(np.stack([rows.key[chosen], rows.ts[chosen]]))
         values.append(value[chosen])
         if window.objects is not None:
@@ -119,16 +122,30 @@ def rank_objects(
     return ObjectRanking(key[inside], ts[inside], value[inside], after, complete)
 
 
-def read_objects(reader: TableReader, wanted: pds.Expression, with_texts: bool = False) -> Iterator[ObjectRows]:
-    """Yield the objects that pass a filter, the latest files first."""
-    columns = (*_COLUMNS, "text", "text_breaks") if with_texts else _COLUMNS
+def read_objects(
+    reader: TableReader, wanted: pds.Expression, where: str | None = None, with_texts: bool = False
+) -> Iterator[tuple[ObjectRows, pa.Array | None]]:
+    """Yield the objects that pass a filter, the latest files first, and for a condition on attributes these."""
+    columns = (*_COLUMNS, *(("attributes",) if where else ()), *(("text", "text_breaks") if with_texts else ()))
     for _, file in reader.files(names.OBJECTS, "object_key", wanted, greatest=True):
         for batch in reader.batches_of(names.OBJECTS, file, columns, wanted):
-            key, ts, lon, lat, terms, *texts = batch.columns
+            key, ts, lon, lat, terms, *others = batch.columns
+            attributes = others.pop(0) if where else None
             times = ts.cast(pa.int64()).to_numpy()
-            rows = zip(*(column.to_pylist() for column in texts), strict=True)
-            parts = [split_text(text or "", breaks or ()) for text, breaks in rows]
-            yield ObjectRows(key.to_numpy(), times, lon.to_numpy(), lat.to_numpy(), *flatten_lists(terms), parts)
+            texts = zip(*(column.to_pylist() for column in others), strict=True)
+            parts = [split_text(text or "", breaks or ()) for text, breaks in texts]
+            rows = ObjectRows(key.to_numpy(), times, lon.to_numpy(), lat.to_numpy(), *flatten_lists(terms), parts)
+            yield rows, attributes
+
+
+def that_meet(where: str | None, attributes: pa.Array | None, rows: np.ndarray) -> np.ndarray:
+    """Return which of some objects (bool[n]) satisfy a condition on their attributes: bool[n]."""
+    if where is None or attributes is None:
+        return rows
+    met = rows.copy()
+    tested = attributes.filter(pa.array(rows)).to_pylist()
+    met[rows] = [first_failed_test(where, as_attributes(one)) is None for one in tested]
+    return met
 
 
 class StoredWordWeights:

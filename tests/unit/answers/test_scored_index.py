@@ -239,7 +239,7 @@ def test_values_are_those_of_questions(tmp_path: Path, version: int) -> None:
     rows = some_objects(rnd, 1_500)
     counts = {word.lower(): rnd.choice((1, 7, 400, 1_400)) for word in WORDS[3:]}
     weights = weights_of(tmp_path, (1_500, counts)) if version else EQUAL_WEIGHTS
-    questions = [{**some_question(rnd, "topk", rows), "window": None, "k": 10_000} for _ in range(80)]
+    questions = [{**some_question(rnd, "topk", rows), "window": None, "k": 10_000, "where": None} for _ in range(80)]
     for question in questions:
         question.pop("as_of", None)
     timed = asked(questions)

@@ -267,7 +267,8 @@ def test_best_objects_are_those_of_the_twin(tmp_path, kind, seed) -> None:
     records = []
     for _ in range(60):
         window = rnd.choice([None, *({"objects": size} for size in (1, 60, 300, 1000, 5000))])
-        records.append({**some_question(rnd, kind, rows), "k": rnd.randrange(1, 41), "window": window, "as_of": None})
+        fixed = {"k": rnd.randrange(1, 41), "window": window, "as_of": None, "where": None}
+        records.append(some_question(rnd, kind, rows) | fixed)
     points = [(record["point"]["lon"], record["point"]["lat"]) for record in records]
     scales = [(record.get("alpha", 0), record.get("distance_scale_m") or 25_000.0) for record in records]
     questions = PointQuestions(

@@ -1,5 +1,6 @@
 """Make random objects and questions with many coincidences, and segments of the objects in a cache."""
 
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,20 +12,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.base.arrow_columns import ATTRIBUTES, BREAKS
+from pststream.base.arrow_columns import BREAKS
 from pststream.base.utc_times import from_micros, iso, to_micros
 from pststream.queries.kinds.contract import QuestionLimits
 from pststream.queries.text.tokenizer import term_id, terms_of
 from pststream.search.answer_rows import AnswerRows
-from pststream.search.answerers import ANSWERERS
+from pststream.search.answerers import answer_questions
 from pststream.search.object_cache import ObjectCache
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion
 from pststream.search.read_questions import parse_question
-from pststream.search.term_weights import EQUAL_WEIGHTS, TermWeights
+from pststream.search.term_weights import TermWeights
 from pststream.state.tables import TABLES
 from tests.oracles.questions import LoggedObject, Statistics, answer, logged
-from tests.worlds import CITY, JOINS, LATS, LONS, RADII_M, START, WORDS
+from tests.oracles.twin_rows import raw_attributes
+from tests.worlds import CITY, JOINS, LATS, LONS, RADII_M, START, WORDS, some_attributes, some_where
 
 STEP_US = 600_000_000
 LIMITS = QuestionLimits()
@@ -105,6 +107,7 @@ def some_question(rnd: random.Random, kind: str, objects: Sequence[Row]) -> dict
     question["window"] = rnd.choice((None, None, "0s", "10m", "90m", "8h", "3000d"))
     if rnd.random() < 0.5:
         question["as_of"] = iso(from_micros(to_micros(START) + STEP_US * rnd.randrange(-3, len(objects))))
+    question |= some_where(str(question))
     if kind == "range":
         return {**question, **some_region(rnd), "limit": rnd.choice((None, None, 1, 3, 1000))}
     if kind == "frequent_terms":
@@ -130,20 +133,35 @@ def object_table(rows: Sequence[Row]) -> pa.Table:
     """Return rows as the table `objects` stores them."""
     keys, ids, times, lons, lats, texts = map(list, zip(*rows)) if rows else ([],) * 6
     terms = terms_of(pa.array(texts, pa.string()))
-    rows_of_nulls = [pa.nulls(len(keys), kind) for kind in (BREAKS, ATTRIBUTES)]
-    columns = [keys, ids, pa.array(times, pa.int64()), lons, lats, texts, rows_of_nulls[0], terms, rows_of_nulls[1]]
-    columns.append([1] * len(keys))
+    kept, breaks = [_stored(some_attributes(one)) for one in ids], pa.nulls(len(keys), BREAKS)
+    columns = [keys, ids, pa.array(times, pa.int64()), lons, lats, texts, breaks, terms, kept, [1] * len(keys)]
     schema = TABLES["objects"].schema
     arrays = [pa.array(c, f.type) if isinstance(c, list) else c.cast(f.type) for c, f in zip(columns, schema)]
     return pa.table(arrays, schema=schema)
 
 
+def _stored(attributes: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
+    """Return attributes as the table stores them; the time has its type."""
+    types = {"offense": "text", "level": "number", "checked": "boolean", "seen": "time"}
+    return [
+        (name, {"type": types[name], "value": value if isinstance(value, str) else json.dumps(value)})
+        for name, value in attributes.items()
+        if value is not None
+    ]
+
+
+def logged_objects(rows: Sequence[Row]) -> list[LoggedObject]:
+    """Return rows as the twin takes them."""
+    return [logged(*row, raw_attributes(_stored(some_attributes(row[1])))) for row in rows]
+
+
 def snapshot_of(
-    folder: Path, rows: Sequence[Row], cuts: Sequence[int] = (), term_weights: TermWeights = EQUAL_WEIGHTS
+    folder: Path, rows: Sequence[Row], cuts: Sequence[int] = (), term_weights: TermWeights | None = None
 ) -> ObjectSnapshot:
     """Write rows as data files, cut at these places, each a segment; return the segments from a new cache."""
     cache, borders = ObjectCache(str(folder / "cache"), 10**9), [0, *sorted(cuts), len(rows)]
     segments, sources = [], []
+    term_weights = term_weights or TermWeights(cache_dir=str(cache.folder.parent), cache_bytes=10**9)
     for number, (low, high) in enumerate(zip(borders, borders[1:])):
         path = folder / f"{number}.parquet"
         pq.write_table(object_table(rows[low:high]), path)
@@ -165,7 +183,7 @@ def weights_of(folder: Path, statistics: Statistics) -> TermWeights:
 def asked(records: Sequence[dict[str, Any]], up_to_key: int = 2**63 - 1) -> list[TimedQuestion]:
     """Parse questions."""
     parsed = [parse_question(record, LIMITS, "UTC") for record in records]
-    return [TimedQuestion(one.parsed, one.as_of, up_to_key) for one in parsed]
+    return [TimedQuestion(one.parsed, one.as_of, up_to_key, where=one.where) for one in parsed]
 
 
 def check_answers(
@@ -177,8 +195,8 @@ def check_answers(
     statistics: Statistics | None = None,
 ) -> int:
     """Compare the answers of questions of a kind with those of the twin; return the number of rows."""
-    objects = [logged(*row) for row in rows]
-    answered = ANSWERERS[kind](snapshot, asked(records, up_to_key))
+    objects = logged_objects(rows)
+    answered = answer_questions(kind, snapshot, asked(records, up_to_key))
     for place, record in enumerate(records):
         check_answer(answered, place, objects, record, up_to_key, statistics)
     return len(answered.question)

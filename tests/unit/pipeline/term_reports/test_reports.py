@@ -66,7 +66,7 @@ def some_requests(rnd: random.Random, count: int) -> list[Row]:
 
 def published(rows: list[Row]) -> list[PublishedObject]:
     return [
-        PublishedObject(r["object_id"], time_us(r["ts"]), r["lon"], r["lat"], frozenset(words_of(r["text"])))
+        PublishedObject(r["object_id"], time_us(r["ts"]), r["lon"], r["lat"], frozenset(words_of(r["text"])), (), r)
         for r in rows
     ]
 

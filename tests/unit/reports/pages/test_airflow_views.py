@@ -350,7 +350,7 @@ def test_the_form_has_each_field_of_each_kind() -> None:
         for row, name in zip((p for p in page.all("p") if "data-kinds" in p), QUESTION_FIELDS[1:])
     }
     for kind in QUESTION_KINDS.values():
-        assert {name for name, of in kinds.items() if kind.name in of} == {*kind.fields, "as_of", "version"}
+        assert {name for name, of in kinds.items() if kind.name in of} == {*kind.fields, "where", "as_of", "version"}
     labelled = {label.get("for") for label in page.all("label")}
     assert all(field["id"] in labelled for field in page.all("input") if field["type"] == "text")
 
