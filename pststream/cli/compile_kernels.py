@@ -57,6 +57,8 @@ _STANDING: list[dict[str, Any]] = [
     {"kind": "knn", "keywords": "*", "window": {"objects": 20}, **_HERE},
     {"kind": "topk", "keywords": "coffee w2 w4", "window": "2h", "alpha": 0.5, **_HERE},
     {"kind": "topk", "keywords": "tea", "window": {"objects": 20}, "alpha": 0.5, **_HERE},
+    {"kind": "knn", "keywords": '"coffee w1" NOT tea', **_HERE},
+    {"kind": "topk", "keywords": 'coffee "w2 w4" NOT tea', "window": "2h", "alpha": 0.5, **_HERE},
     {"kind": "frequent_terms", "bbox": [17.0, 58.0, 19.0, 60.0], "window": "2h", "step": "1h"},
     {"kind": "frequent_terms", "circle": {"lon": 18.0, "lat": 59.0, "radius_m": 90_000}, "window": "1h", "step": "1h"},
 ]

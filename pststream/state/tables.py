@@ -18,7 +18,15 @@ INT, FLOAT, TEXT, BOOL = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 IDS, FLOATS, TEXTS = (pa.list_(kind) for kind in (INT, FLOAT, TEXT))
 SECONDS, COUNTS = pa.map_(TEXT, FLOAT), pa.map_(TEXT, INT)
 RECORD = pa.struct(
-    [("object_id", TEXT), ("ts", TIME), ("lon", FLOAT), ("lat", FLOAT), ("text", TEXT), ("attributes", ATTRIBUTES)]
+    [
+        ("object_id", TEXT),
+        ("ts", TIME),
+        ("lon", FLOAT),
+        ("lat", FLOAT),
+        ("text", TEXT),
+        ("text_breaks", BREAKS),
+        ("attributes", ATTRIBUTES),
+    ]  # fmt: skip
 )
 RESULTS = pa.list_(pa.struct([("name", TEXT), ("value", FLOAT), ("success", BOOL)]))
 
