@@ -222,8 +222,8 @@ def keep_verified(
     most = np.where(are_needed & (k > 0), 2 * k + FIRST_MORE, k)
     while len(asked):
         best = find(asked, most)
-        found = np.bincount(best.question, minlength=len(asked))
-        is_whole = (found < most) | (most == 0) | ~are_needed[asked]
+        returned = np.bincount(best.question, minlength=len(asked))
+        is_whole = (returned < most) | (most == 0) | ~are_needed[asked]
         # Objects that were not found come after the last one that was.
         last = np.append(np.diff(best.question) > 0, True)[: len(best.question)]
         last_value, last_ts, last_key = (np.zeros(len(asked), column.dtype) for column in best[1:4])

@@ -299,8 +299,8 @@ def find_unit_candidates(context: AnswerContext, unit: int, received: ReceivedRo
         weights = context.segments.weights
         for rows in _objects(received):
             objects += rows.num_rows
-            found = index.find_candidates(as_messages(rows, weights))
-            verified = verify_scores(found, rows, context.queries(), weights)
+            searched = index.find_candidates(as_messages(rows, weights))
+            verified = verify_scores(searched, rows, context.queries(), weights)
             candidates.append(that_meet_conditions(context, rows, verified))
     ended = time.thread_time()
     for values in candidates:
