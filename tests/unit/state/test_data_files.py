@@ -46,6 +46,7 @@ def rows(first: int, count: int) -> pa.RecordBatch:
         "lat": np.zeros(count),
         "text": [""] * count,
         "terms": [[int(key)] for key in keys],
+        "attributes": [None] * count,
         "ingest_id": np.ones(count, np.int64),
     }
     return pa.RecordBatch.from_pydict(values, schema=SCHEMA)
