@@ -74,7 +74,7 @@ class LivePhrases:
 
 
 TEXT_COLUMNS = ("text", "text_breaks")
-"""Columns of `objects` in which phrases are owners."""
+"""Columns of `objects` in which phrases are sought."""
 
 
 def with_phrases(objects: pa.RecordBatch, tables: Sequence[PhraseTable]) -> pa.RecordBatch:
