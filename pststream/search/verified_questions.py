@@ -57,19 +57,19 @@ def texts_of_segment(snapshot: ObjectSnapshot, number: int) -> SegmentTexts:
 
 
 def _build(paths: Paths, segment: ObjectSegment) -> SegmentTexts:
-    places, parts = [np.empty((2, 0))], list[WordSequences]()
+    points, parts = [np.empty((2, 0))], list[WordSequences]()
     for path in paths:
         with open_parquet(path) as file:
             for group in range(file.metadata.num_row_groups):
                 rows = file.read_row_group(group, ["lon", "lat", *TEXT_COLUMNS])
-                places.append(np.stack([rows.column(name).to_numpy() for name in ("lon", "lat")]))
+                points.append(np.stack([rows.column(name).to_numpy() for name in ("lon", "lat")]))
                 text, breaks = (one_array(rows.column(name)) for name in TEXT_COLUMNS)
                 parts.append(split_texts(text.cast(pa.string()), breaks.cast(pa.list_(pa.int32()))))
     part_offsets = offsets_of(np.concatenate([np.diff(part.part_offsets) for part in parts]))
     word_offsets = offsets_of(np.concatenate([np.diff(part.word_offsets) for part in parts]))
     terms = segment.find_terms(np.concatenate([part.words for part in parts]))
     # Keys do not order them: withdrawn objects have another one in the segment of a snapshot.
-    rows_of_segment = row_order(*np.hstack(places))
+    rows_of_segment = row_order(*np.hstack(points))
     part_offsets, order = take_lists((part_offsets, np.arange(len(word_offsets) - 1)), rows_of_segment)
     word_offsets, words = take_lists((word_offsets, terms), order)
     return make_read_only(SegmentTexts(part_offsets, word_offsets, words))
