@@ -82,7 +82,7 @@ ODD_LINES = [
     '{"lon":01}', '{"text": {"a": 1}}', '{"text": true}', '{"id": "\\ud800"}', '{"id": "\\x"}',
     '{"id": "a\tb"}', '{"id": 1,}', '{"id" 1}', '{"id": 9007199254740993}',
     '{"id": 123456789012345678901234567890}', '{"lon": 18}', '{"lon": "18"}', "{'id': 1}", '{"id": "a\0b"}',
-    '{"a": [1e400, NaN]}', '{"a": 1e400, "b": [1e400]}',
+    '{"a": [1e300, NaN]}', '{"a": 1e400, "b": [1e400]}',
     '{"a": NaN, "": 1, "_id": -0}',
     '{"id": 1} //', '{"id": 1} {', '{"other": {"id": "b"}, "id": "a"}', '{"lon": -0}', '{"lon": 1.}', "{}",
 ]  # fmt: skip
@@ -145,7 +145,9 @@ def test_texts_with_escapes_are_plain(text: str) -> None:
 @given(st.lists(st.one_of(LINES, st.sampled_from(["", "  ", "\r"])), max_size=8), st.integers(10, 40), st.booleans())
 @examples(300)
 def test_objects_and_their_lines_are_those_of_the_json_module(lines: list[str], block: int, ended: bool) -> None:
-    lines = [line for line in lines if "NaN" not in line and "ud800" not in line and line != "{"]
+    lines = [
+        line for line in lines if "NaN" not in line and "Infinity" not in line and "ud800" not in line and line != "{"
+    ]
     content = ("\n".join(['{"id": 0}', *lines]) + "\n" * ended).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_reader, "BLOCK_BYTES", block)
