@@ -42,7 +42,7 @@ WIDEST = 10.0
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
     """The columns of a request with `keywords`, `point`, `width` in degrees, `k` and perhaps `window`."""
-    keywords, clauses = parse_keyword_field(record, limits)
+    keywords = parse_keyword_field(record, limits)
     lon, lat = parse_point_field(record)
     width = record.get("width")
     if width is None:
@@ -52,7 +52,7 @@ def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str,
     has_window = record.get("window") not in (None, "")
     window = parse_window_field(record, counts_objects=True) if has_window else EVERYTHING
     return {
-        "keywords": keywords, "clauses": clauses, "lon": lon, "lat": lat, "square_width": float(width),
+        **keywords._asdict(), "lon": lon, "lat": lat, "square_width": float(width),
         "k": parse_k_field(record, limits.max_k), "window_us": window.micros, "window_objects": window.objects,
     }  # fmt: skip
 

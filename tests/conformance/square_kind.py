@@ -37,14 +37,14 @@ SIDES = ("west", "south", "east", "north")
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
     """The columns of a request with `keywords`, `centre` [lon, lat] and `width` in degrees."""
-    keywords, clauses = parse_keyword_field(record, limits)
+    keywords = parse_keyword_field(record, limits)
     for field in ("centre", "width"):
         if record.get(field) is None:
             raise FieldError(field, "missing", record)
     width = record["width"]
     if not 0 < width <= WIDEST:
         raise FieldError("width", "out_of_range", width, f"the width is outside 0..{WIDEST:g}")
-    return {"keywords": keywords, "clauses": clauses, "square": [*map(float, record["centre"]), float(width)]}
+    return {**keywords._asdict(), "square": [*map(float, record["centre"]), float(width)]}
 
 
 def box_of(square: list[float]) -> tuple[float, float, float, float]:
@@ -57,7 +57,8 @@ def make_pieces(insertions: pa.RecordBatch) -> IndexPieces:
     """One box for each insertion."""
     boxes = [box_of(square) for square in insertions.column("square").to_pylist()]
     sides = dict(zip(SIDES, (pa.array(numbers, pa.float64()) for numbers in zip(*boxes))))
-    columns = pa.RecordBatch.from_pydict({**sides, "clauses": insertions.column("clauses")})
+    words = {name: insertions.column(name) for name in ("clauses", "verified", "phrases")}
+    columns = pa.RecordBatch.from_pydict({**sides, **words})
     return IndexPieces(pa.array(range(insertions.num_rows)).to_numpy(), columns)
 
 
@@ -87,7 +88,7 @@ class SquareQuery:
         west, south, east, north = box_of(self.square)
         if not (west <= stored.lon <= east and south <= stored.lat <= north):
             return FailedCondition("square", f"the object lies outside the square around {self.square[:2]}")
-        missing = explain_missing_words(self.keywords, stored.text)
+        missing = explain_missing_words(self.keywords, stored.parts)
         return FailedCondition("keywords", missing) if missing else None
 
     def as_posted(self) -> PostedQuery:
@@ -109,7 +110,7 @@ SQUARE = QueryKind(
     name="square",
     fields=frozenset({"keywords", "centre", "width"}),
     columns=(*KEYWORD_COLUMNS, Column("square", pa.list_(pa.float64()), "centre and width, degrees", True)),
-    piece_columns=("clauses", "square"),
+    piece_columns=("clauses", "verified", "phrases", "square"),
     brief_columns=("keywords", "square"),
     conditions=("square", "keywords"),
     parse_request=parse_request,

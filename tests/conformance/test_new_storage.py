@@ -124,7 +124,5 @@ def test_commands_run_on_it(added: None, inline_engine: None, tmp_path: Path) ->
         assert COUNTS[name], f"{name} was never called"
 
     folder = new_home(tmp_path / "folder", planner="kd_tree", workers=3, lateness_seconds=world.lateness_seconds)
-    folder.ingest("requests", sorted((tmp_path / "landing" / "requests").iterdir()))
-    folder.ingest("objects", sorted((tmp_path / "landing" / "objects").iterdir()))
-    folder.match()
+    folder.run("run", str(tmp_path / "landing"))
     assert home.exported() == folder.exported() != []
