@@ -78,7 +78,7 @@ class SquareQuery(AnswerQuery):
 def read_query(row: Mapping[str, Any]) -> SquareQuery:
     """The query of a stored row."""
     box = boxes_of(np.array([[row["lon"], row["lat"], row["square_width"]]]))[0]
-    return SquareQuery(describe(row), tuple(map(tuple, row["clauses"])), Region((tuple(box.tolist()),)))
+    return SquareQuery(describe(row), *stored_clauses(row), Region((tuple(box.tolist()),)))
 
 
 def boxes_of(numbers: np.ndarray) -> np.ndarray:
