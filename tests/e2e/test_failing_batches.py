@@ -201,6 +201,23 @@ def test_a_request_is_set_aside_once(home: Home, tmp_path: Path, step: str) -> N
     assert {one[2] for one in home.exported()} == {"s", "later", *QUERIES} - {"q2"}
 
 
+def test_a_replacement_that_is_set_aside_ends_the_old_subscription(home: Home, tmp_path: Path) -> None:
+    home.run("match", "--until-empty")
+    file = lines(tmp_path / "q.jsonl", worlds.as_replacement(asked("s", 5)))
+    assert home.ingest("requests", [file])["accepted"] == 1
+    (row,) = (one for one in table_of(home, "requests").to_pyarrow_table().to_pylist() if one["replaced_key"])
+    suspects = failed_tries.Suspects((row["request_key"] - 1, row["request_key"]), deaths=2, others=1)
+    failed_tries.write_suspects(State(home.path), suspects)
+    home.run("match", "--until-empty")
+    assert [one["reason"] for one in home.run("rejects")["rejects"]] == ["set_aside"]
+    files = [("requests", "r"), ("objects", "0"), ("requests", "later"), ("objects", "1"), ("objects", "2")]
+    log: list[LogFile | Withdrawal] = [LogFile(kind, tmp_path / f"{name}.jsonl") for kind, name in files]
+    log += [LogFile("requests", file), Withdrawal(subscription_ids=frozenset({"s"}))]
+    assert set(home.exported()) == outcome_of(log, 3600).matches
+    assert {one[0] for one in home.exported() if one[2] == "s"} == {"early", "o1", "o2", "o3", "o4"}
+    home.run("check", "--all")
+
+
 @pytest.mark.deep
 def test_a_first_plan_whose_sample_dies_is_made_without_the_request(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home", engine="local", workers=3)

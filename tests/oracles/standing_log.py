@@ -61,7 +61,10 @@ def report_rows(outcome: Outcome) -> tuple[set[AnswerRow], set[AnswerRow]]:
             reports = rows_of(outcome.objects, [Standing(0, life.row, life.end)])
             rows = {AnswerRow(life.subscription_id, tick, term, count) for _, tick, term, count in reports}
             every |= rows
-            last |= {row for row in rows if row.at == max(other.at for other in rows)}
+            step, reached = micros(life.row["step"]), max((one.ts for one in outcome.objects), default=0)
+            if life.end is not None:
+                reached = min(reached, life.end - 1)
+            last |= {row for row in rows if row.at == reached // step * step}
     return every, last
 
 

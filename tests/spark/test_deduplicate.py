@@ -93,7 +93,7 @@ def random_requests(rnd: random.Random, count: int) -> worlds.Rows:
             rows.append(row | topk | {"point": {"lon": 1.0, "lat": 2.0}})
         else:
             rows.append(row | {"bbox": [0, 0, 9, 9]})
-        if rnd.random() < 0.3:
+        if rnd.random() < 0.2:
             rows[-1] = worlds.as_replacement(rows[-1])
     return rows
 

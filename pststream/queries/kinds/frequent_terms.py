@@ -85,6 +85,15 @@ def ticks(asked: Description, ts: int, created_at: int, end_at: int | None) -> r
     return range(first, max(first, until), step)
 
 
+def last_tick(step: int, created_at: int, end_at: int | None, stream_time: int) -> int | None:
+    """Return the last tick that stream time has reached while a subscription lived, whose report is its answer.
+
+    None if there is none; all times in microseconds.
+    """
+    number = stream_time // step if end_at is None else min(stream_time // step, -(-end_at // step) - 1)
+    return number * step if number * step >= created_at else None
+
+
 REPORTS = TermReports(ticks)
 
 # Requests

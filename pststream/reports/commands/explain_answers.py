@@ -41,7 +41,6 @@ from pststream.reports.commands.explain_rows import (
     new_pair,
 )
 from pststream.reports.reading.answer_view import (
-    TICKS,
     Row,
     StoredAnswer,
     answer_order,
@@ -145,7 +144,8 @@ class RankedExplainer:
 
     def _state(self, subscription: StoredSubscription, end: AnswerEnd) -> AnswerState:
         if subscription.key not in self._states:
-            reader, asked, time = self._context.reader, asked_answer(subscription), from_micros(end.stream_time)
+            reader, time = self._context.reader, from_micros(end.stream_time)
+            asked = asked_answer(subscription, self._context.ledgers.requests_applied)
             (stored,) = read_stored_answers(reader, [asked], end.batch_id, time)
             rows = sorted(stored.present, key=answer_order)
             weights = word_weights(reader, end.requests_to)
@@ -297,16 +297,14 @@ MAX_TESTED = 200_000
 
 
 class Report(NamedTuple):
-    """The current report of a subscription: that of the last tick that has a word. Times are microseconds.
+    """The current report of a subscription: that of the last tick that it reached. Times are microseconds.
 
-    tick    None: none of the latest ticks has a report
+    tick    None: there is none
     rows    the best first, as in `answer_log`
-    since   time after which reports were looked for
     """
 
     tick: int | None
     rows: list[Row]
-    since: int
 
 
 class ReportExplainer:
@@ -356,10 +354,8 @@ class ReportExplainer:
         fault = find_stored_fault(stored, subscription)
         report = _read_report(self._context, subscription, end)
         ticks = _ticks(stored, subscription)
-        last = ticks[pair["answer"]["ticks"] - 1]
-        if report.tick is None or report.tick < last:
-            lacks = "a report lacks, though the object belongs to it: that of " + str(iso(from_micros(last)))
-            return {**pair, "problem": fault or (lacks if last > report.since else None)}
+        if report.tick is None:
+            return {**pair, "problem": fault}
         answer = pair["answer"] | {"current_tick": iso(from_micros(report.tick))}
         if report.tick not in ticks:
             reason = f"{pair['reason']}; the current report, of {answer['current_tick']}, does not"
@@ -373,7 +369,9 @@ class ReportExplainer:
         if not words:
             current = f"the words of the current one, of {answer['current_tick']}, are too many to be counted here"
         reason = f"{pair['reason']}; {current}"
-        if counts and not self._context.erased_since(min(row["batch_id"] for row in report.rows)):
+        if counts and not self._context.erased_since(
+            min((row["batch_id"] for row in report.rows), default=end.batch_id)
+        ):
             fault = fault or _find_report_problem(report, counts, k)
         return {**pair, "answer": answer, "reason": reason, "problem": fault}
 
@@ -407,15 +405,11 @@ def _describe_end(validity: Validity) -> str:
 
 
 def _read_report(context: ExplainContext, subscription: StoredSubscription, end: AnswerEnd) -> Report:
-    asked = asked_answer(subscription)
+    asked = asked_answer(subscription, context.ledgers.requests_applied)
     (stored,) = read_stored_answers(context.reader, [asked], end.batch_id, from_micros(end.stream_time))
-    until = end.stream_time if asked.until is None else min(end.stream_time, to_micros(asked.until))
-    since = until - TICKS * asked.step
-    ticks = [to_micros(row["ts"]) for row in stored.present]
-    if not ticks:
-        return Report(None, [], since)
-    rows = [row for row, tick in zip(stored.present, ticks, strict=True) if tick == max(ticks)]
-    return Report(max(ticks), sorted(rows, key=answer_order), since)
+    tick = asked.tick(from_micros(end.stream_time))
+    rows = sorted((row for row in stored.present if row["ts"] == tick), key=answer_order)
+    return Report(None if tick is None else to_micros(tick), rows)
 
 
 def _count_words(
@@ -461,11 +455,11 @@ def _by_frequency(word: tuple[str, int]) -> tuple[int, bytes]:
 def _find_report_problem(report: Report, counts: dict[str, int], k: int) -> str | None:
     """Return how a report contradicts the counts of some words, in a sentence; None if it does not."""
     stored = {row["term"]: row["count"] for row in report.rows}
-    last = _by_frequency((report.rows[-1]["term"], report.rows[-1]["count"]))
+    last = [_by_frequency((row["term"], row["count"])) for row in report.rows[k - 1 :]]
     for word, count in counts.items():
         if word in stored and stored[word] != count:
             return f"the current report has {word!r} {stored[word]} times, though {_objects_have(count)} it"
-        if word not in stored and (len(report.rows) < k or _by_frequency((word, count)) < last):
+        if word not in stored and (not last or _by_frequency((word, count)) < last[-1]):
             return f"the current report lacks {word!r}, though {_objects_have(count)} it"
     return None
 

@@ -66,7 +66,7 @@ def subscription_page(home: str, subscription_id: str, owner: str | None = None)
         latest = lookup.insertions[0]
         standing = None
         if latest.kind.answers is not None and latest.query.is_readable():
-            (answer,) = read_answer_views(tables.strict, [asked_answer(latest)])
+            (answer,) = read_answer_views(tables.strict, [asked_answer(latest, lookup.requests_applied)])
             standing = prepare_standing(latest, answer)
         return Page(200, render_subscription(subscription_id, lookup, read_plan(tables), standing))
     message = f"No subscription “{subscription_id}” was accepted."

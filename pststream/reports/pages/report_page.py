@@ -23,6 +23,7 @@ from pststream.reports.reading.home_figures import BatchHistory, read_batch_hist
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.reading.samples import MatchView, RejectView, sample_matches, sample_points, summarize_rejects
 from pststream.tables.delta_tables import HomeFolder, TableReader
+from pststream.tables.ledgers import LedgerHistory
 
 ROWS_OF_ANSWER = 5
 """Rows that the page lists of each answer."""
@@ -97,11 +98,11 @@ def read_report(home: str) -> Report:
 
 def _read_standing(tables: TableReader) -> list[StandingSection]:
     """Read the answers of some of the first subscriptions of each kind with memory; those with rows come first."""
-    sections = []
+    sections, applied = [], LedgerHistory(tables.strict).requests_applied
     for kind in kinds_with_answers():
         first = read_first_insertions(tables.strict, kind.name, _FIRST_OF_KIND)
         readable = [one for one in first if one.query.is_readable()]
-        views = read_answer_views(tables.strict, [asked_answer(one) for one in readable])
+        views = read_answer_views(tables.strict, [asked_answer(one, applied) for one in readable])
         shown = sorted(zip(readable, views, strict=True), key=lambda pair: not pair[1].rows)[:_SHOWN_OF_KIND]
         sections += [prepare_standing(subscription, view, ROWS_OF_ANSWER) for subscription, view in shown]
     return sections

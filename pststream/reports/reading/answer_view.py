@@ -16,9 +16,10 @@ import pyarrow.dataset as pds
 from pststream.base import names
 from pststream.base.arrow_columns import TIME, sum_column
 from pststream.base.texts import byte_size, counted
-from pststream.base.utc_times import iso, to_micros
+from pststream.base.utc_times import from_micros, iso, to_micros
 from pststream.queries.kinds.contract import StoredSubscription
 from pststream.queries.kinds.fields import parse_duration
+from pststream.queries.kinds.frequent_terms import last_tick
 from pststream.tables.delta_tables import TableReader
 from pststream.tables.ledgers import LedgerHistory
 
@@ -56,19 +57,32 @@ class AskedAnswer(NamedTuple):
 
     step   of `frequent_terms`, in microseconds; 0: of another kind
     until  its end; None: none
+    since  its start; None: before all ticks
     """
 
     key: int
     k: int
     step: int = 0
     until: dt.datetime | None = None
+    since: dt.datetime | None = None
+
+    def tick(self, stream_time: dt.datetime | None) -> dt.datetime | None:
+        """Return the tick of the report that is the answer; None if there is none."""
+        if stream_time is None:
+            return None
+        since, until = (None if time is None else to_micros(time) for time in (self.since, self.until))
+        tick = last_tick(self.step, names.NO_TIME if since is None else since, until, to_micros(stream_time))
+        return None if tick is None else from_micros(tick)
 
 
-def asked_answer(subscription: StoredSubscription) -> AskedAnswer:
-    """Return what is needed to read the answer of a subscription with memory."""
+def asked_answer(subscription: StoredSubscription, applied: int) -> AskedAnswer:
+    """Return what is needed to read the answer of a subscription with memory; applied: key of the last request that a
+    batch has applied.
+    """
     described = subscription.query.describe()
     step = parse_duration("step", described["step"]) if "step" in described else 0
-    return AskedAnswer(subscription.key, described["k"], step, subscription.validity().end_at)
+    validity = subscription.validity(applied)
+    return AskedAnswer(subscription.key, described["k"], step, validity.end_at, validity.created_at)
 
 
 @dataclass(frozen=True)
@@ -104,7 +118,7 @@ class ViewedChange:
 class AnswerView:
     """What the tables have of an answer.
 
-    as_of     stream time of the last batch; of reports the tick of the shown one
+    as_of     stream time of the last batch; of reports the tick of the shown one, which may have no word
     rows      by rank, without erased objects
     changes   the latest first
     ticks     of reports: the terms with their counts by tick, the earliest first
@@ -166,7 +180,7 @@ def _make_view(
     if asked.step:
         for row in present:
             ticks.setdefault(row["ts"], {})[row["term"]] = row["count"]
-        as_of = max(ticks, default=None)
+        as_of = asked.tick(stream_time)
         present = [row for row in present if row["ts"] == as_of]
     rows = [
         ViewedRow(rank, row["ts"], row["value"] or 0.0, row["term"], row["count"], **objects.get(row["object_key"], {}))

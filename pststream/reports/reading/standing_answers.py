@@ -13,6 +13,7 @@ import pyarrow.dataset as pds
 
 from pststream.answers.contract import IDENTIFYING, OLD_CHANGES, as_numbers, remaining_rows
 from pststream.base import names
+from pststream.base.arrays import distinct_values
 from pststream.base.arrow_columns import TIME
 from pststream.base.utc_times import to_micros
 from pststream.queries.kinds.registry import ranked_answers
@@ -36,7 +37,7 @@ CHANGES = pa.schema(
 )
 """Columns of changes; `change` is entered or left."""
 
-SUBSCRIPTION_COLUMNS = ("request_key", "k", "step_us")
+SUBSCRIPTION_COLUMNS = ("request_key", "k", "step_us", "effective_at", "expires_at")
 LOG_COLUMNS = ("batch_id", "event", "subscription_key", "object_key", "ts", "value", "rank", "term", "count")
 _ROWS = 1_048_576
 
@@ -44,7 +45,7 @@ MOST_READ = 262_144
 """Subscriptions whose answers are read at a time, at most, unless more rows are asked for."""
 
 _RECENT_STEPS = 24
-"""The last tick of a report is sought in so many of the longest step first, then in the whole log."""
+"""Reports of ticks within so many of the longest step before stream time are read together, and older ones."""
 
 
 class StandingAnswers:
@@ -52,9 +53,11 @@ class StandingAnswers:
 
     def __init__(self, reader: TableReader) -> None:
         self._reader = reader
-        done = reader.read(names.BATCHES, ("batch_id", "stream_time"), pds.field("status") == "done")
+        columns = ("batch_id", "stream_time", "requests_to")
+        done = reader.read(names.BATCHES, columns, pds.field("status") == "done")
         done = done.sort_by("batch_id")
         self._batches, self._times = done.column("batch_id").to_numpy(), done.column("stream_time").combine_chunks()
+        self._requests_to = done.column("requests_to")[-1].as_py() if done.num_rows else -1
         for name in (names.ANSWER_LOG, names.OBJECTS, names.REQUESTS):
             reader.dataset(name)
 
@@ -84,8 +87,7 @@ class StandingAnswers:
     def answers_of(self, subscriptions: pa.Table) -> pa.Table:
         """Return the answers (ANSWERS) of some subscriptions (SUBSCRIPTION_COLUMNS) in the order of their insertion.
 
-        Reads the last snapshot and the changes after it; of reports the latest ones, and older ones of subscriptions
-        that have none of these.
+        Reads the last snapshot and the changes after it, and the report of the last tick of each subscription.
         """
         has_reports, parts = pc.is_valid(subscriptions.column("step_us")), list[pa.Table]()
         of_objects, of_terms = subscriptions.filter(pc.invert(has_reports)), subscriptions.filter(has_reports)
@@ -95,8 +97,10 @@ class StandingAnswers:
             parts.append(self._read_log(of_objects.column("request_key"), pds.field("batch_id") > snapshot))
         if of_terms.num_rows:
             parts += self._last_reports(of_terms)
+        if not parts:
+            return ANSWERS.empty_table()
         rows = pa.concat_tables(parts)
-        rows = rows.take(pa.array(remaining_rows(rows)))  # of reports only that of the last tick is the answer
+        rows = rows.take(pa.array(remaining_rows(rows)))
         order, rank = _ranked(rows)
         rows = rows.take(pa.array(order))
         rows = rows.set_column(rows.schema.get_field_index("rank"), "rank", pa.array(rank))
@@ -128,19 +132,42 @@ class StandingAnswers:
         return self._reader.read(names.ANSWER_LOG, LOG_COLUMNS, self._is_counted & _among(keys) & which)
 
     def _last_reports(self, subscriptions: pa.Table) -> Iterator[pa.Table]:
-        """Yield the rows (LOG_COLUMNS) of the last report of each `frequent_terms` subscription."""
-        keys, newest = subscriptions.column("request_key"), pc.max(self._times).as_py()
-        since = 0 if newest is None else to_micros(newest) - _RECENT_STEPS * pc.max(subscriptions["step_us"]).as_py()
-        rows = self._read_reports(keys, pds.field("ts") > pa.scalar(since, pa.int64()).cast(TIME))
-        yield rows
-        others = keys.filter(pc.invert(pc.is_in(keys, rows.column("subscription_key").combine_chunks())))
-        if len(others):
-            yield self._read_reports(others, pds.scalar(True))
+        """Yield the rows (LOG_COLUMNS) of the report of the last tick of each `frequent_terms` subscription."""
+        newest = self._times[-1].as_py() if len(self._times) else None
+        if newest is None:
+            return
+        keys, ticks = self._last_ticks(subscriptions, to_micros(newest))
+        is_recent = ticks > to_micros(newest) - _RECENT_STEPS * pc.max(subscriptions["step_us"]).as_py()
+        for some in (is_recent, ~is_recent):
+            if some.any():
+                yield self._read_reports(keys[some], ticks[some])
 
-    def _read_reports(self, keys: pa.ChunkedArray, which: pds.Expression) -> pa.Table:
-        """Return the rows of the last of those reports of each subscription."""
-        rows = self._read_log(keys, which)
-        return rows.take(pa.array(remaining_rows(rows)))
+    def _last_ticks(self, subscriptions: pa.Table, stream_time: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the subscriptions that have reached a tick while they lived, and the last one (microseconds)."""
+        keys, step, created = (
+            as_numbers(subscriptions.column(name)) for name in ("request_key", "step_us", "effective_at")
+        )
+        end = subscriptions.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US).to_numpy().copy()
+        own = subscriptions.column("request_key").combine_chunks()
+        ends = (pds.field("op") == "delete") & pds.field("subscription_key").isin(own)
+        ends = (ends | pds.field("replaced_key").isin(own)) & (pds.field("request_key") <= self._requests_to)
+        ended = self._reader.read(names.REQUESTS, ("replaced_key", "subscription_key", "effective_at"), ends)
+        ended_key = as_numbers(pc.coalesce(ended.column("replaced_key"), ended.column("subscription_key")))
+        order = np.argsort(keys)
+        place = order[np.searchsorted(keys[order], ended_key)]
+        np.minimum.at(end, place, as_numbers(ended.column("effective_at")))
+        ticks = np.minimum(stream_time // step, -(-end // step) - 1) * step
+        lives = ticks >= created
+        return keys[lives], ticks[lives]
+
+    def _read_reports(self, keys: np.ndarray, ticks: np.ndarray) -> pa.Table:
+        """Return the rows of the report of each subscription (int64[n]) at its tick (int64[n], microseconds)."""
+        moments, ts = pa.array(distinct_values(ticks)).cast(TIME), pds.field("ts")
+        which = (ts >= moments[0]) & (ts <= moments[-1]) & ts.isin(moments)
+        rows = self._read_log(pa.chunked_array([pa.array(keys)]), which)
+        order = np.argsort(keys)
+        place = order[np.searchsorted(keys[order], as_numbers(rows.column("subscription_key")))]
+        return rows.filter(pa.array(ticks[place] == as_numbers(rows.column("ts"))))
 
     @property
     def complete_from(self) -> int:

@@ -193,6 +193,7 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
         ({"op": None}, "op", "missing", ""),
         ({"op": "upsert"}, "op", "unknown_operation", ""),
         ({"op": ["insert"]}, "op", "unknown_operation", ""),
+        ({"op": "replace", "created_at": "2026-01-01"}, "created_at", "unknown_field", "is no field of the kind range"),
         ({"subscription_id": None}, "subscription_id", "missing", ""),
         ({"subscription_id": ""}, "subscription_id", "missing", ""),
         ({"subscription_id": True}, "subscription_id", "not_a_value", ""),

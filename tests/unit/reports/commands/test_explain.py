@@ -384,7 +384,7 @@ def test_ticks_and_words_of_a_report(hand_home: Home) -> None:
         (report(tea=3, coffee=1), "has 'tea' 3 times, though 2 objects have it"),
         (report(tea=2), "lacks 'milk', though 1 object has it"),
         (report(tea=2, zoo=1), "lacks 'milk', though 1 object has it"),
-        ([], "a report lacks, though the object belongs to it: that of 2026-03-01T01:00:00Z"),
+        ([], "the current report lacks 'milk', though 1 object has it"),
     ],
 )
 def test_reports_that_contradict_the_objects(hand_home: Home, rows: list[Row], problem: str) -> None:
