@@ -110,6 +110,8 @@ def test_an_insertion() -> None:
             ("lon", "lat", "k", "max_distance_m", "alpha", "distance_scale_m", "window_us", "window_objects", "step_us")
         ),
         "payload": None,
+        "conditions": None,
+        "condition_names": None,
     }
 
 
@@ -236,6 +238,7 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
         ({"expires_at": "2026-01-01T00:00:00Z"}, "expires_at", "empty_validity", ""),
         ({"created_at": None, "expires_at": "2026-05-01"}, "expires_at", "empty_validity", ""),
         ({"expires_at": [1]}, "expires_at", "unreadable_time", ""),
+        ({"where": {"score": {"ge": 5}}}, "where", "unreadable_where", "did you mean gte?"),
         ({"payload": {"score": float("inf")}}, "payload", "unreadable_payload", "JSON"),
         ({"payload": "tea"}, "payload", "unreadable_payload", "not an object"),
         ({"payload": ["tea"]}, "payload", "unreadable_payload", "not an object"),
