@@ -15,7 +15,7 @@ MAKEFLAGS += --jobs=2
 # The types are checked while the kernels compile.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup s3a-jars demo docs test test-deep test-pyspark-4.1 test-days test-hosts test-s3 fuzz chaos lint style types format lock airflow image-steps test-image package-check audit bench peers results clean
+.PHONY: help setup s3a-jars demo docs test test-deep test-benchmarks test-pyspark-4.1 test-days test-hosts test-s3 fuzz chaos lint style types format lock airflow image-steps test-image package-check audit bench peers results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -31,8 +31,12 @@ demo: setup  ## run the main job end to end on built-in data and write a report
 test: setup lint  ## run all checks and the first tier of tests: each promise once
 	$(PYTEST) -m "not deep and (not slow or promise) and not days and not chaos and not hosts"
 
-test-deep: setup  ## run the second tier of tests: more cases of each promise, benchmarks, clusters, all DAGs
-	$(PYTEST) -m "(deep or (slow and not promise)) and not days and not chaos and not hosts"
+test-deep: setup  ## run the second tier of tests: more cases of each promise, clusters, all DAGs
+	$(PYTEST) -m "(deep or (slow and not promise)) and not days and not chaos and not hosts" --ignore-glob='*benchmark*'
+
+test-benchmarks: setup  ## run all tests of benchmarks (the first tier has one of each promise)
+	$(PYTEST) -m "not hosts" tests/unit/benchmarks tests/unit/answers/test_benchmarks.py \
+		tests/unit/search/test_questions_benchmark.py $(wildcard tests/spark/test_*benchmark*.py)
 
 test-pyspark-4.1: setup  ## run the conformance tests of the engine with PySpark 4.1
 	test -d $(VENV)/pyspark-4.1 || $(BIN)/pip install --quiet --no-deps --require-hashes \

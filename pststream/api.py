@@ -37,8 +37,8 @@ class OpenedHome:
         """Read the matched pairs, a row for each pair; the rows, columns and order are those of `export matches`.
 
         since  only objects with ts >= this; a time without a zone is in UTC
-        Columns: object_id, owner, subscription_id, payload (JSON or null): string; ts: timestamp[us, UTC]; batch_id,
-        plan_version: int64. Pairs of unfinished batches and retracted pairs are left out.
+        Columns: object_id, owner, subscription_id, payload, attributes (JSON or null): string; ts: timestamp[us, UTC];
+        batch_id, plan_version: int64. Pairs of unfinished batches and retracted pairs are left out.
         """
         return self.matches_reader(since).read_all()
 

@@ -31,6 +31,7 @@ def marked_world(folder: Path, seed: int) -> WrittenWorld:
     """
     world = worlds.random_world(seed, objects=240, requests=160, files=6)
     things = {"object_id": OBJECT, "lon": 1.0, "lat": 1.0, "text": f"free coffee for the {MARKER}word tea"}
+    things |= {"phone": f"+00 {MARKER}"}
     asked = {"op": "insert", "subscription_id": SUBSCRIPTION, "keywords": f"coffee OR {MARKER}term", **ANYWHERE}
     asked |= {"created_at": worlds.moment(0), "payload": {"user": MARKER}}
     for rows in world.object_files[:2]:

@@ -16,11 +16,12 @@ from pststream.state.home import Home as State
 from pststream.tables.delta_tables import read_table
 from tests import worlds
 from tests.commands import Home, new_home
+from tests.oracles import text as slow
 from tests.oracles.questions import float32
 from tests.oracles.scored_subscriptions import Message, Scored, score
 from tests.oracles.standing_answers import StandingObject, StandingSubscription, answer, stream_time_of
 from tests.oracles.standing_log import AnswerRow, ExpectedRows
-from tests.oracles.twin_expressions import holds, parse, parts_of
+from tests.oracles.twin_expressions import holds, parse, parts_of, words_that_count
 from tests.oracles.twin_regions import distance_m
 from tests.oracles.twin_rows import meets, raw_attributes, time_us
 from tests.worlds import WrittenWorld
@@ -125,13 +126,23 @@ def scored(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
     row.pop("max_distance_m", None)
     row |= {
         "kind": "topk",
-        "keywords": " ".join(rnd.sample(worlds.WORDS, rnd.choice((1, 2, 4)))),
+        "keywords": _scored_words(rnd),
         "alpha": rnd.choice((0, 0.1, 0.5, 0.9, 1)),
         "window": rnd.choice(WINDOWS[2:]),
     }
     if rnd.randrange(2) == 0:
         row["distance_scale_m"] = rnd.choice((1.0, 1000.0, 50_000.0))
     return row
+
+
+def _scored_words(rnd: random.Random) -> str:
+    """Draw some words, one time in four two of them as a phrase that is not rare, and one in five another after NOT."""
+    *words, other = rnd.sample(worlds.WORDS, rnd.choice((2, 3, 5)))
+    if rnd.randrange(4) == 0:
+        words.append(f'"{" ".join(rnd.choices(worlds.WORDS[:3], k=2))}"')
+    if rnd.randrange(5) == 0 and other not in worlds.WORDS[:3]:
+        words.append(f"NOT {other}")
+    return " ".join(words)
 
 
 def reported(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
@@ -310,7 +321,9 @@ class StandingTwin:
         words = tuple(term for (term,) in request["clauses"])
         subscription = Scored(key, request["lon"], request["lat"], words, request["alpha"], request["distance_scale_m"])
         message = Message(object_key, thing["lon"], thing["lat"], tuple(thing["terms"]))
-        value = score(subscription, message, self._weights(statistics, {*words, *thing["terms"]}))
+        _, counting = words_that_count(parse(request["keywords"]), parts_of(thing["text"]))
+        weights = self._weights(statistics, {*words, *thing["terms"]})
+        value = score(subscription, message, weights, {slow.term_id(word) for word in counting})
         return None if value is None else float32(-value)
 
     def _weights(self, statistics: int, words: set[int]) -> dict[int, float]:

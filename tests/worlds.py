@@ -436,10 +436,15 @@ OBJECT_FIELDS = ("object_id", "ts", "lon", "lat", "text")
 def _csv(rows: Rows) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
-    columns = (*OBJECT_FIELDS, *ATTRIBUTES)
-    writer.writerow(columns)
-    writer.writerows([["" if row.get(f) is None else row[f] for f in columns] for row in rows])
+    fields = list(dict.fromkeys([*OBJECT_FIELDS, *ATTRIBUTES, *_other_names(rows)]))
+    writer.writerow(fields)
+    writer.writerows([["" if row.get(f) is None else row[f] for f in fields] for row in rows])
     return out.getvalue()
+
+
+def _other_names(rows: Rows) -> list[str]:
+    """The names of attributes that are texts."""
+    return sorted({name for row in rows for name in row}.difference(OBJECT_FIELDS))
 
 
 def _json_lines(rows: Rows) -> str:
@@ -453,7 +458,8 @@ _TEXTS = ("op", "subscription_id", "keywords", "created_at", "expires_at", "at")
 
 def _arrow(rows: Rows, kind: str) -> pa.Table:
     if kind == "objects":
-        texts = [pa.field(name, pa.string()) for name in ("object_id", "text", "offense")]
+        others = [name for name in _other_names(rows) if name not in ATTRIBUTES]
+        texts = [pa.field(name, pa.string()) for name in ("object_id", "text", "offense", *others)]
         numbers = [pa.field(name, pa.float64()) for name in ("lon", "lat", "level")]
         table = pa.Table.from_pylist(rows, schema=pa.schema([*texts, *numbers, pa.field("checked", pa.bool_())]))
         for name in ("ts", "seen"):

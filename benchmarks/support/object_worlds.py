@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.base.arrow_columns import BREAKS, TIME
+from pststream.base.arrow_columns import ATTRIBUTES, BREAKS, TIME
 from pststream.base.progress import Progress, StepCounter
 from pststream.base.utc_times import from_micros, to_micros
 from pststream.pipeline.calibrate.measured_homes import START
@@ -142,6 +142,7 @@ def _draw_objects(
             "text": texts,
             "text_breaks": pa.nulls(len(terms), BREAKS),
             "terms": terms,
+            "attributes": pa.nulls(count, ATTRIBUTES),
             "ingest_id": pa.array(np.full(count, ordinal)),
         }
         yield pa.RecordBatch.from_pydict(columns)

@@ -40,7 +40,7 @@ class ScoredSubscriptions(NamedTuple):
     """Subscriptions of the kind `topk`, n of them in any order.
 
     key        int64[n]    request key of the insertion
-    lon, lat   float64[n]  degrees
+    lon, lat   float64[n]  degrees; lon is the `matched_lon`, here and in `Messages`
     alpha      float64[n]  share of the place in the score, 0 to 1
     scale      float64[n]  distance from which on the place gives nothing, metres
     threshold  float32[n]  greatest value that enters (answers/contract.py); infinity: all that share a word; -infinity:

@@ -180,6 +180,11 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the arguments; raise UsageError, with the usage of this command, for one that it does not have."""
         parsed, unknown = super().parse_known_args(args, namespace)
+        # argparse takes no paths after options if it has found none before them.
+        paths = next((one.dest for one in self._actions if one.nargs == "*" and not one.option_strings), None)
+        if paths and not getattr(parsed, paths) and not any(one.startswith("-") for one in unknown):
+            setattr(parsed, paths, unknown)
+            unknown = []
         if unknown:
             self.error("unrecognized arguments: " + " ".join(unknown))
         return parsed, unknown

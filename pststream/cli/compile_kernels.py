@@ -57,6 +57,8 @@ _STANDING: list[dict[str, Any]] = [
     {"kind": "knn", "keywords": "*", "window": {"objects": 20}, **_HERE},
     {"kind": "topk", "keywords": "coffee w2 w4", "window": "2h", "alpha": 0.5, **_HERE},
     {"kind": "topk", "keywords": "tea", "window": {"objects": 20}, "alpha": 0.5, **_HERE},
+    {"kind": "knn", "keywords": '"coffee w1" NOT tea', **_HERE},
+    {"kind": "topk", "keywords": 'coffee "w2 w4" NOT tea', "window": "2h", "alpha": 0.5, **_HERE},
     {"kind": "frequent_terms", "bbox": [17.0, 58.0, 19.0, 60.0], "window": "2h", "step": "1h"},
     {"kind": "frequent_terms", "circle": {"lon": 18.0, "lat": 59.0, "radius_m": 90_000}, "window": "1h", "step": "1h"},
 ]
@@ -114,8 +116,9 @@ def run_ingest_kernels() -> None:
             path = Path(folder) / f"o.{ending}"
             path.write_text(content, "utf-8")
             count_range(FileRange(str(path), ending, 0, len(content)))
-            for chunk in read_chunks(str(path), None, ObjectOptions().sources):
-                parse_objects(chunk, ObjectOptions())
+            options = ObjectOptions()
+            for chunk in read_chunks(str(path), None, options.sources, kept=options.kept):
+                parse_objects(chunk, options)
         requests = Path(folder) / "r.jsonl"
         requests.write_text(_REQUESTS, "utf-8")
         for one in read_requests(str(requests), None, request_fields()):

@@ -272,8 +272,7 @@ def ask_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def _ask_files(context: CommandContext, arguments: Any) -> CommandResult:
-    from pststream.search.answer_rows import ANSWERS
-    from pststream.search.ask import stream_answers
+    from pststream.search.ask import ASKED, stream_answers
     from pststream.search.read_questions import read_question_files
     from pststream.tables.table_files import export_tables
 
@@ -284,7 +283,7 @@ def _ask_files(context: CommandContext, arguments: Any) -> CommandResult:
     seconds = {"read": time.perf_counter() - began}
     answers = stream_answers(home, context.settings, read, context.progress)
     began = time.perf_counter()
-    rows = export_tables(answers.tables, arguments.out, ANSWERS)
+    rows = export_tables(answers.tables, arguments.out, ASKED, json_columns=("attributes",))
     seconds |= {**answers.seconds, "write": time.perf_counter() - began - answers.seconds["answer"]}
     asked, rejected = len(read.questions) + len(read.rejects), len(answers.rejects)
     document = {
@@ -302,7 +301,7 @@ def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> 
     from pststream.search.answer_rows import render_answers
     from pststream.search.ask import record_of_texts, stream_answers
     from pststream.search.read_questions import read_question_records
-    from pststream.tables.table_files import export_tables
+    from pststream.tables.table_files import export_tables, read_attributes
 
     if arguments.out is not None:
         _check_table_path(arguments.out)
@@ -315,8 +314,8 @@ def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> 
         )
     answers = answered.read_all()
     if arguments.out is not None:
-        export_tables([answers], arguments.out, answers.schema)
-    rows = answers.to_pylist()
+        export_tables([answers], arguments.out, answers.schema, json_columns=("attributes",))
+    rows = [row | {"attributes": read_attributes(row["attributes"])} for row in answers.to_pylist()]
     document = {
         "questions": 1, "rejected": 0, "rows": len(rows), "seconds": answered.seconds,
         "answers": [{name: value for name, value in row.items() if name != "question_id"} for row in rows],

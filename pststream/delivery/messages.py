@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, islice
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,9 @@ _TOO_DEEP: Any = object()
 MATCHED, RETRACTED, DIGEST = "matched", "retracted", "digest"
 MAX_TEXT = 4_000
 """Characters of an object's text in a message; `text_cut` marks a longer text."""
+
+MAX_ATTRIBUTES = 16_384
+"""Bytes of JSON of an object's attributes in a message; `attributes_cut` says that it has more."""
 
 MAX_ID = 4_096
 MAX_FIELD = 524_288
@@ -68,12 +72,31 @@ class MessageSubscription:
         return self.answers.show_row(row)
 
 
-def message_object(key: int, object_id: str, ts: str, lon: float, lat: float, text: str = "") -> MessageObject:
+def message_object(
+    key: int,
+    object_id: str,
+    ts: str,
+    lon: float,
+    lat: float,
+    text: str = "",
+    attributes: Mapping[str, Any] | None = None,
+) -> MessageObject:
     """Build an object's part of messages; `ts` as ISO 8601."""
-    shown = {"object_id": object_id, "ts": ts, "lon": lon, "lat": lat, "text": text[:MAX_TEXT]}
+    shown: dict[str, Any] = {"object_id": object_id, "ts": ts, "lon": lon, "lat": lat, "text": text[:MAX_TEXT]}
     if len(text) > MAX_TEXT:
         shown["text_cut"] = True
+    if attributes:
+        shown["attributes"] = _first_attributes(attributes)
+        if len(shown["attributes"]) < len(attributes):
+            shown["attributes_cut"] = True
     return MessageObject(key, object_id, _cut(shown, {"object_id": MAX_ID}), frozenset(tokenize(text)))
+
+
+def _first_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first attributes that have MAX_ATTRIBUTES bytes of JSON together."""
+    members = [len(_ENCODER.encode({name: value})) for name, value in attributes.items()]
+    most = sum(size <= MAX_ATTRIBUTES for size in accumulate(members))
+    return dict(islice(attributes.items(), most))
 
 
 def erased_object(key: int, ts: str) -> MessageObject:

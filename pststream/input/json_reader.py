@@ -235,8 +235,10 @@ def _parse_block(
     names, limits = column_names(sources), _limits(sources)
     numbers = {name for field in _LIMITS for name in sources.get(field, ())}
     # Members are found fast by their names, which are usually those of the first lines.
-    sample = b"" if kept is None else b"\n".join(block.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES])
-    first = next(scan_json(sample, names, _SAMPLE_LINES, limits, True), None)
+    end = 0
+    for _ in range(_SAMPLE_LINES if kept else 0):
+        end = block.find(b"\n", end) + 1 or len(block)
+    first = next(scan_json(block[:end], names, _SAMPLE_LINES, limits, True), None)
     more = first.fields.other_names(MAX_NAMES) if first else []
     for some in scan_json(block, [*names, *more], MAX_CHUNK_ROWS, limits, kept is not None):
         rows, plain = lines_before + 1 + some.numbers, some.fields.plain
@@ -299,6 +301,7 @@ def _exact_attributes(lines: list[bytes], kept: KeptColumns) -> pa.Array:
     for line in lines:
         members = _members(line.removeprefix(BOM).decode("utf-8"))
         wanted = [(name, *one) for name, one in members.items() if one[0] is not None and kept.name_of(name)]
+        wanted = wanted[: MAX_NAMES + 1]  # a line with more is rejected
         counts.append(len(wanted))
         for name, value, written in wanted:
             chosen.append(columns.setdefault(name, len(columns)))

@@ -70,6 +70,7 @@ ROW = "@row"
 """As the column of object_id: ids are `<file name>:<start of the content's hash>:<row>`."""
 
 HASH_CHARACTERS = 12
+BREAKS_COLUMN = "text_breaks"
 
 OBJECTS = pa.schema(
     [
@@ -96,7 +97,7 @@ class ObjectOptions:
     attributes  whether columns that are no field are kept, or the names of those that are
     types       type of columns that are kept (see KeptColumns)
     source      name of the source in the settings, empty: none
-    is_retry    the file has objects that were rejected before, with their attributes
+    is_retry    the file has objects that were rejected before, with their attributes and the breaks of their texts
     sha256      of the file, for ids of ROW: a later file of the same name has others
 
     Raises UsageError for options that contradict each other, SettingError for an unknown zone.
@@ -138,7 +139,8 @@ class ObjectOptions:
     def sources(self) -> dict[str, list[str]]:
         """The columns of each field, for the reader; without fields that need no column."""
         named = {name: list(self.columns.get(name, [name])) for name in OBJECT_FIELDS if not self._only_constant(name)}
-        return {name: columns for name, columns in named.items() if columns != [ROW]}
+        read = {name: columns for name, columns in named.items() if columns != [ROW]}
+        return read | {BREAKS_COLUMN: [BREAKS_COLUMN]} if self.is_retry else read
 
     @property
     def kept(self) -> KeptColumns | None:
@@ -266,6 +268,8 @@ def _texts(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.
 
 def _text_breaks(chunk: ColumnChunk, options: ObjectOptions, texts: pa.Array) -> pa.Array:
     """Return where further columns begin in the texts that were joined from several (BREAKS)."""
+    if options.is_retry:
+        return chunk.table.column(BREAKS_COLUMN).cast(BREAKS)
     sources = options.sources.get("text", [])
     columns = [chunk.table.column(source) for source in sources]
     joined = [pc.fill_null(to_texts(column), "") for column in columns if is_plain(column.type)]
@@ -288,7 +292,7 @@ def _attributes(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -
         column = column_of(
             Values(np.zeros(rows, np.int64), (), nothing, nothing, pa.array([], pa.string())), options.kept
         )
-    if column is None:
+    if column is None or column.null_count == rows:
         return pa.nulls(rows, ATTRIBUTES)
     faults.mark(too_long(column), "attributes", "attributes_too_long", pa.nulls(rows, pa.string()))
     return column

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base.arrays import offsets_of, sum_slices
-from pststream.base.arrow_columns import utf8_of
+from pststream.base.arrow_columns import ATTRIBUTES, utf8_of
 from pststream.input.attributes import BOOLEAN as TRUTH
 from pststream.input.attributes import JSON, NUMBER, KeptColumns, Values, column_of
 from pststream.input.parse_times import parse_times
@@ -169,6 +169,8 @@ class JsonFields:
             fields[unknown] = encoded.indices.to_numpy() + len(columns)
             columns += encoded.dictionary.to_pylist()
         is_kept = np.array([kept.name_of(column) is not None for column in columns], bool)
+        if not is_kept.any():
+            return pa.nulls(len(self), ATTRIBUTES)
         chosen = is_kept[fields] & (self.kinds != NULL)
         counts = sum_slices(chosen, np.concatenate([self.firsts, self.lasts[-1:]]))
         kinds, spans = self.kinds[chosen], self.spans[chosen]
@@ -215,8 +217,8 @@ def scan_json(
     wanted = WantedFields(*_names_as_bytes(names), np.array(limits, np.int64), every, others)
     ordinals = {name: ordinal for ordinal, name in enumerate(names)}
     utf8 = is_utf8_block(memoryview(block))
-    # A member has a colon; of the fields alone each line has one at most.
-    room = np.count_nonzero(data == ord(":")) if every or others else most * len(names)
+    # A member and what ends it have five bytes at least; of the fields alone each line has one at most.
+    room = len(data) // 5 if every or others else most * len(names)
     position, feeds = 0, 0
     while position < len(data):
         out = FoundMembers(

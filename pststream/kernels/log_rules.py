@@ -5,8 +5,6 @@ import numpy as np
 from pststream.kernels.compile import kernel
 
 ACCEPTED, ALREADY_LIVE, UNKNOWN, BEFORE_INSERTION = 0, 1, 2, 3
-INSERT, DELETE, REPLACE = 0, 1, 2
-"""Operations of requests."""
 
 
 @kernel
@@ -66,14 +64,13 @@ def find_duplicate_objects(starts, keys, ts, horizon, row_bits):
 
 
 @kernel
-def apply_request_rules(starts, keys, operations, at, expires):
+def apply_request_rules(starts, keys, deletes, at, expires):
     """Accept or reject each request: outcome int8[n], and key of the insertion concerned int64[n] (-1 if none).
 
     starts       int64[ids+1]  slice of the rows of each id; the rows of an id are in the order of the log
     keys         int64[n]      position of each row in the log
-    operations   int8[n]       INSERT, DELETE or REPLACE
+    deletes      bool[n]       whether the request deletes
     at, expires  int64[n]      microseconds: when the request takes effect, when an insertion ends
-    The insertion concerned is the one that the request inserts, or that a deletion or a replacement ends.
     """
     outcome = np.zeros(len(keys), np.int8)
     concerned = np.full(len(keys), -1, np.int64)
@@ -82,25 +79,23 @@ def apply_request_rules(starts, keys, operations, at, expires):
         created = np.int64(0)
         end = np.int64(0)
         for i in range(starts[group], starts[group + 1]):
-            operation = operations[i]
-            if operation == INSERT:
-                # An insertion is rejected while a subscription with the same id is live.
+            # An insertion is rejected while a subscription with the same id is live.
+            if not deletes[i]:
                 if live >= 0 and end > at[i]:
                     outcome[i] = ALREADY_LIVE
                     continue
-                concerned[i] = keys[i]
-            elif live >= 0 and at[i] <= created:
+                live, created, end = keys[i], at[i], expires[i]
+            # A deletion needs an insertion that is live at its time.
+            elif live < 0:
+                outcome[i] = UNKNOWN
+                continue
+            elif at[i] <= created:
                 outcome[i] = BEFORE_INSERTION
                 continue
+            elif end <= at[i]:
+                outcome[i] = UNKNOWN
+                continue
             else:
-                # A deletion needs an insertion that is live at its time, a replacement ends one if there is one.
-                if live >= 0 and end > at[i]:
-                    concerned[i] = live
-                elif operation == DELETE:
-                    outcome[i] = UNKNOWN
-                    continue
-            if operation == DELETE:
                 end = at[i]
-            else:
-                live, created, end = keys[i], at[i], expires[i]
+            concerned[i] = live
     return outcome, concerned

@@ -74,7 +74,7 @@ class LivePhrases:
 
 
 TEXT_COLUMNS = ("text", "text_breaks")
-"""Columns of `objects` in which phrases are found."""
+"""Columns of `objects` in which phrases are sought."""
 
 
 def with_phrases(objects: pa.RecordBatch, tables: Sequence[PhraseTable]) -> pa.RecordBatch:
@@ -83,9 +83,9 @@ def with_phrases(objects: pa.RecordBatch, tables: Sequence[PhraseTable]) -> pa.R
     for table in tables:
         rows = table.may_have(offsets, terms)
         some = objects.select(TEXT_COLUMNS).take(pa.array(rows))
-        found, phrases = table.find(split_texts(some.column("text"), some.column("text_breaks")))
-        if len(found):
-            offsets, terms = add_terms(offsets, terms, rows[found], phrases)
+        owners, phrases = table.find(split_texts(some.column("text"), some.column("text_breaks")))
+        if len(owners):
+            offsets, terms = add_terms(offsets, terms, rows[owners], phrases)
     place = objects.schema.get_field_index("terms")
     changed = lists(offsets, terms).cast(objects.schema.field(place).type)
     return objects.set_column(place, objects.schema.field(place), changed).drop_columns(list(TEXT_COLUMNS))

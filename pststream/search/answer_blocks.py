@@ -14,12 +14,12 @@ import pyarrow as pa
 from pststream.base.arrays import sum_slices
 from pststream.kernels.questions.codes import LEVELS, place_codes
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
-from pststream.search.answer_rows import ANSWERS, answer_table
+from pststream.search.answer_rows import ANSWERS, AnswerRows, answer_table
 from pststream.search.answerers import answer_questions
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion, clauses_of, limits_of, reached, regions_of, window_bounds
-from pststream.search.read_questions import AskedQuestion, CountedObjects
+from pststream.search.read_questions import AskedQuestion, CountedObjects, Question
 
 _CELLS = 1 << LEVELS
 
@@ -141,8 +141,8 @@ BLOCK_ROWS = 1_000_000
 PLACE = "place"
 """Column of answers with the place of the question."""
 
-PLACED_ANSWERS = pa.schema([pa.field(PLACE, pa.int64()), *ANSWERS])
-"""Columns of answers of blocks."""
+PLACED_ANSWERS = pa.schema([pa.field(PLACE, pa.int64()), pa.field("object_key", pa.int64()), *ANSWERS])
+"""Columns of answers of blocks; `object_key` is null in rows of terms."""
 
 
 def bound_rows_of(counted: CountedObjects, asked: Sequence[AskedQuestion]) -> np.ndarray:
@@ -195,7 +195,7 @@ def answer_block(
         kind, snapshot = asked[positions[0]].question.kind.name, counted.of(asked[positions[0]].withdrawn)
         rows = answer_questions(kind, snapshot, [asked[index].timed for index in positions])
         owners.append(np.array(positions, np.int64)[rows.question])
-        tables.append(_with_places(answer_table([asked[index].question for index in positions], rows), owners[-1]))
+        tables.append(_placed_answers([asked[index].question for index in positions], rows, owners[-1]))
     order = np.argsort(np.concatenate(owners), kind="stable")
     return [pa.concat_tables(tables).take(pa.array(order))]
 
@@ -208,13 +208,13 @@ def answer_in_slices(snapshot: ObjectSnapshot, one: AskedQuestion, place: int) -
     high = min(up_to[0], int(snapshot.bounds[:, 1].max(initial=low - 1)))
     for part in slice_window(snapshot, low, high, up_to[1], BLOCK_ROWS):
         rows = answer_questions(one.question.kind.name, snapshot, [replace(timed, bounds=part)])
-        answers = answer_table([one.question], rows._replace(rank=rows.rank + rank))
-        rank += len(rows.rank)
-        yield _with_places(answers, np.full(len(rows.rank), place, np.int64))
+        rows, rank = rows._replace(rank=rows.rank + rank), rank + len(rows.rank)
+        yield _placed_answers([one.question], rows, np.full(len(rows.rank), place, np.int64))
 
 
-def _with_places(answers: pa.Table, positions: np.ndarray) -> pa.Table:
-    return answers.add_column(0, PLACED_ANSWERS.field(PLACE), pa.array(positions))
+def _placed_answers(questions: Sequence[Question], rows: AnswerRows, positions: np.ndarray) -> pa.Table:
+    keys = rows.columns.get("object_key", pa.nulls(len(positions), pa.int64()))
+    return pa.table([pa.array(positions), keys, *answer_table(questions, rows).columns], schema=PLACED_ANSWERS)
 
 
 def group_questions(asked: Sequence[AskedQuestion], places: Iterable[int], by_kind: bool = True) -> Iterable[list[int]]:

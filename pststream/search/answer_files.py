@@ -22,7 +22,7 @@ def export_answers(home: AnyHome, out: str) -> dict[str, Any]:
     Memory holds the answers of 262,144 subscriptions, and their changes since the last snapshot. Returns {"out",
     "rows"}; raises UsageError for a file name that cannot be used.
     """
-    rows = export_tables(StandingAnswers(TableReader(home)).answers(), out, ANSWERS)
+    rows = export_tables(StandingAnswers(TableReader(home)).answers(), out, ANSWERS, json_columns=("attributes",))
     return {"out": out, "rows": rows}
 
 
@@ -34,7 +34,7 @@ def export_changes(home: AnyHome, out: str, since_batch: int = 0) -> dict[str, A
     UsageError for a file name that cannot be used.
     """
     answers = StandingAnswers(TableReader(home))
-    rows = export_tables(answers.changes(since_batch), out, CHANGES)
+    rows = export_tables(answers.changes(since_batch), out, CHANGES, json_columns=("attributes",))
     return {"out": out, "rows": rows, "complete_from": answers.complete_from}
 
 

@@ -91,6 +91,7 @@ _COLUMNS: dict[str, Callable[[Any], str]] = {
     "ts": lambda value: iso(value) or "",
     "distance_m": lambda value: f"{value:,.1f}",
     "score": lambda value: f"{value:.6f}",
+    "attributes": lambda value: escape_controls(value or ""),
 }
 
 
@@ -101,7 +102,7 @@ def render_answers(answers: pa.Table) -> str:
 
 def answer_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the lines of a table of these rows, with the columns that they have values for."""
-    shown = [name for name in _COLUMNS if any(row[name] is not None for row in rows)]
+    shown = [name for name in _COLUMNS if any(row.get(name) is not None for row in rows)]
     if not rows:
         return ["nothing answers the question"]
     return table_lines([shown, *([_COLUMNS[name](row[name]) for name in shown] for row in rows)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from pststream.search.best_objects import (
     BestRows,
     find_nearest_objects,
     find_scored_objects,
+    hold_or_nan,
     keep_verified,
     order_objects,
     place_of,
@@ -308,7 +310,8 @@ def answer_range(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
     if verified is None:
         best = _find_newest(snapshot, regions, windows, clauses, limits)
     else:
-        best = keep_verified(snapshot, verified, limits, find)
+        verify = partial(hold_or_nan, snapshot, verified)
+        best = keep_verified(verified.are_needed, limits, find, verify)
     return make_answer_rows(snapshot, best, None)
 
 

@@ -19,7 +19,7 @@ from pststream.base.utc_times import from_micros
 from pststream.queries.conditions import FIELD
 from pststream.queries.shapes.registry import describe
 from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow, describe_time
-from pststream.search.answer_blocks import PLACE, answer_block, block_size, bound_rows_of, make_blocks
+from pststream.search.answer_blocks import answer_block, block_size, bound_rows_of, make_blocks
 from pststream.search.answer_rows import ANSWERS, AnswerRows, answer_table
 from pststream.search.answerers import answer_questions
 from pststream.search.open_snapshot import open_snapshot
@@ -36,10 +36,13 @@ from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.tables.delta_tables import TableReader
 
+ASKED = pa.schema([*ANSWERS, pa.field("attributes", pa.string())])
+"""Columns of answers, with the attributes of the objects as JSON."""
+
 
 @dataclass(frozen=True)
 class AnswerStream:
-    """The answers of questions, a table (ANSWERS) at a time in their order; the rejects; the seconds of each step.
+    """The answers of questions, a table (ASKED) at a time in their order; the rejects; the seconds of each step.
 
     The seconds of the step `answer` grow while the tables are read.
     """
@@ -50,7 +53,7 @@ class AnswerStream:
 
     def read_all(self) -> pa.Table:
         """Return all answers in one table."""
-        return pa.concat_tables([ANSWERS.empty_table(), *self.tables])
+        return pa.concat_tables([ASKED.empty_table(), *self.tables])
 
 
 def stream_answers(
@@ -65,7 +68,14 @@ def stream_answers(
     seconds = {"segments": time.perf_counter() - began, "answer": 0.0}
     asked, rejects = resolve_versions(home, read)
     tables = _measured(answer_in_threads(counted, asked, progress), seconds)
-    return AnswerStream((table.drop_columns([PLACE]) for table in tables), rejects, seconds)
+    reader = TableReader(home)
+    return AnswerStream((_with_attributes(reader, table) for table in tables), rejects, seconds)
+
+
+def _with_attributes(reader: TableReader, answers: pa.Table) -> pa.Table:
+    """Return answers (PLACED_ANSWERS) with the attributes of their objects: ASKED."""
+    attributes = reader.attributes(answers.column("object_key").fill_null(-1).to_numpy())
+    return answers.select(ANSWERS.names).append_column(ASKED.field("attributes"), attributes.cast(pa.string()))
 
 
 def answer_in_threads(

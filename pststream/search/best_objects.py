@@ -7,12 +7,14 @@ withdrawn are left out by `ObjectSnapshot.without`; the weights of words are tho
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from pststream.base import names
 from pststream.base.arrays import concatenate_ranges
+from pststream.base.arrow_columns import csr
 from pststream.kernels.questions.heaps import Heaps
 from pststream.kernels.questions.nearest_rows import find_nearest
 from pststream.kernels.questions.question_arrays import Windows, choose_clauses
@@ -20,7 +22,7 @@ from pststream.kernels.questions.scored_rows import ScoredQuestions, find_scored
 from pststream.queries.shapes.contract import matched_lon
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import Clauses, TimedQuestion, clauses_of, limits_of, reached, window_bounds
-from pststream.search.verified_questions import VerifiedQuestions, verified_of
+from pststream.search.verified_questions import ScoredObjects, ScoredWords, VerifiedQuestions, verified_of
 
 
 def order_rows(question: np.ndarray, value: np.ndarray, ts: np.ndarray, key: np.ndarray) -> np.ndarray:
@@ -152,53 +154,98 @@ def find_nearest_objects(snapshot: ObjectSnapshot, questions: PointQuestions) ->
 
 def find_scored_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
     """Return the k objects with the greatest scores for each question; ties: the newest, then the last key."""
-    return _find_verified(snapshot, questions, _find_scored)
+    verified = questions.verified
+    if verified is None:
+        return _find_scored(snapshot, questions)
+    weights = snapshot.term_weights
+    clauses = questions.clauses
+    records = np.column_stack([questions.points, questions.scales])
+    asked = ScoredWords(records, clauses.clause_offsets, clauses.terms, weights.of_terms(clauses.terms))
+
+    def find(some: np.ndarray, k: np.ndarray) -> BestObjects:
+        return _find_scored(snapshot, questions.take(some, k))
+
+    def score(question: np.ndarray, best: BestObjects) -> np.ndarray:
+        values = best.value.copy()
+        for pairs, position, columns, terms in verified.pairs_of_segments(snapshot, question, *rows_of(best.place)):
+            offsets, own = csr(columns["terms"])
+            places = np.column_stack([columns["lon"].to_numpy(), columns["lat"].to_numpy()])
+            objects = ScoredObjects(places, offsets, weights.of_terms(own), terms)
+            values[pairs] = verified.score(asked, (position, question[pairs]), objects)
+        return values
+
+    return keep_verified(verified.are_needed, questions.k, find, score)
 
 
 _Find = Callable[[ObjectSnapshot, PointQuestions], BestObjects]
 
 
 def _find_verified(snapshot: ObjectSnapshot, questions: PointQuestions, search: _Find) -> BestObjects:
-    if questions.verified is None:
+    verified = questions.verified
+    if verified is None:
         return search(snapshot, questions)
 
     def find(some: np.ndarray, k: np.ndarray) -> BestObjects:
         return search(snapshot, questions.take(some, k))
 
-    return keep_verified(snapshot, questions.verified, questions.k, find)
+    return keep_verified(verified.are_needed, questions.k, find, partial(hold_or_nan, snapshot, verified))
 
 
 FIRST_MORE = 8
 """Objects beyond twice the wanted ones that a question with verified clauses asks for first."""
 
 
+def hold_or_nan(
+    snapshot: ObjectSnapshot, verified: VerifiedQuestions, question: np.ndarray, best: BestObjects
+) -> np.ndarray:
+    """Return the values of objects, not a number where an object does not satisfy the verified clauses: float32[n]."""
+    return np.where(verified.hold(snapshot, question, *rows_of(best.place)), best.value, np.float32(np.nan))
+
+
 def keep_verified(
-    snapshot: ObjectSnapshot,
-    verified: VerifiedQuestions,
+    are_needed: np.ndarray,
     k: np.ndarray,
     find: Callable[[np.ndarray, np.ndarray], BestObjects],
+    verify: Callable[[np.ndarray, BestObjects], np.ndarray],
 ) -> BestObjects:
-    """Return the k best objects of each question that satisfy its verified clauses; 0 as k: all.
+    """Return the k best objects of each question by their verified values; 0 as k: all.
 
-    More are asked for than are wanted, and four times as many as long as too few of them satisfy the clauses.
+    More are asked for than are wanted, and four times as many as long as one that was not found may be among the best.
 
-    k       int64[q]
-    find    returns the best objects without regard to verified clauses; takes questions and the k of each, int64[n]
+    are_needed   bool[q]   which questions have something to verify
+    k            int64[q]
+    find     returns the best objects, by values that are never greater than the verified ones; takes questions and the
+             k of each, int64[n]
+    verify   returns the verified value of each object, not a number if it does not count; takes the question of each
     """
     asked, parts = np.arange(len(k)), list[BestObjects]()
-    most = np.where(verified.are_needed & (k > 0), 2 * k + FIRST_MORE, k)
+    most = np.where(are_needed & (k > 0), 2 * k + FIRST_MORE, k)
     while len(asked):
         best = find(asked, most)
-        question = asked[best.question]
-        holds = verified.hold(snapshot, question, *rows_of(best.place))
-        found, kept = (np.bincount(some, minlength=len(asked)) for some in (best.question, best.question[holds]))
-        is_done = (kept >= k[asked]) | (found < most) if len(asked) else found < 0
-        rows = np.flatnonzero(holds & is_done[best.question])
+        returned = np.bincount(best.question, minlength=len(asked))
+        is_whole = (returned < most) | (most == 0) | ~are_needed[asked]
+        # Objects that were not found come after the last one that was.
+        last = np.append(np.diff(best.question) > 0, True)[: len(best.question)]
+        last_value, last_ts, last_key = (np.zeros(len(asked), column.dtype) for column in best[1:4])
+        for of_asked, column in zip((last_value, last_ts, last_key), best[1:4], strict=True):
+            of_asked[best.question[last]] = column[last]
+        value = verify(asked[best.question], best)
+        order = order_rows(best.question, value, best.ts, best.key)
+        best = BestObjects(*(column[order] for column in best._replace(value=value)))
+        holds = ~np.isnan(best.value)
+        best = BestObjects(*(column[holds] for column in best))
         # The first k of each question.
-        starts = np.flatnonzero(np.diff(question[rows], prepend=-1))
-        rank = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
-        wanted = rows[(rank < k[question[rows]]) | (k[question[rows]] == 0)]
-        parts.append(BestObjects(question[wanted], *(column[wanted] for column in best[1:])))
+        starts = np.flatnonzero(np.diff(best.question, prepend=-1))
+        rank = np.arange(len(best.question)) - np.repeat(starts, np.diff(starts, append=len(best.question)))
+        wanted = (rank < k[asked][best.question]) | (k[asked][best.question] == 0)
+        best = BestObjects(*(column[wanted] for column in best))
+        own = best.question
+        is_before = (best.value == last_value[own]) & (best.ts == last_ts[own]) & (best.key >= last_key[own])
+        is_before |= (best.value == last_value[own]) & (best.ts > last_ts[own])
+        is_before |= best.value < last_value[own]
+        is_done = is_whole | (np.bincount(own[is_before], minlength=len(asked)) >= k[asked])
+        chosen = is_done[best.question]
+        parts.append(BestObjects(asked[best.question[chosen]], *(column[chosen] for column in best[1:])))
         asked, most = asked[~is_done], 4 * most[~is_done]
     columns = [np.concatenate(of_parts) for of_parts in zip(*parts, strict=True)]
     return BestObjects(*(column[np.argsort(columns[0], kind="stable")] for column in columns))

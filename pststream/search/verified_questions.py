@@ -3,7 +3,7 @@
 The words of the texts of a segment, in order, are derived once from its data files and kept in the node's cache.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -11,8 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base.arrays import distinct_values, make_read_only, offsets_of
-from pststream.base.arrow_columns import csr, one_array, take_lists
+from pststream.base.arrow_columns import Csr, csr, one_array, take_lists
 from pststream.kernels.matching.verify_clauses import verify_clauses
+from pststream.kernels.parsing.texts import hash_texts
+from pststream.kernels.questions.scores import sum_squares
+from pststream.kernels.scored.verify_scores import score_pairs
 from pststream.matching.verified_clauses import TEXT_COLUMNS
 from pststream.queries.text.phrases import PhraseTable, WordSequences, add_terms, split_texts
 from pststream.search import object_segments
@@ -64,12 +67,40 @@ def _build(paths: Paths, segment: ObjectSegment) -> SegmentTexts:
                 parts.append(split_texts(text.cast(pa.string()), breaks.cast(pa.list_(pa.int32()))))
     part_offsets = offsets_of(np.concatenate([np.diff(part.part_offsets) for part in parts]))
     word_offsets = offsets_of(np.concatenate([np.diff(part.word_offsets) for part in parts]))
-    places = segment.find_terms(np.concatenate([part.words for part in parts]))
+    terms = segment.find_terms(np.concatenate([part.words for part in parts]))
     # Keys do not order them: withdrawn objects have another one in the segment of a snapshot.
     rows_of_segment = row_order(*np.hstack(points))
     part_offsets, order = take_lists((part_offsets, np.arange(len(word_offsets) - 1)), rows_of_segment)
-    word_offsets, words = take_lists((word_offsets, places), order)
+    word_offsets, words = take_lists((word_offsets, terms), order)
     return make_read_only(SegmentTexts(part_offsets, word_offsets, words))
+
+
+class ScoredWords(NamedTuple):
+    """Questions or subscriptions of `topk`, q of them.
+
+    records   float64[q,4]   lon, lat, alpha, scale
+    offsets   int64[q+1]     slice of the words of each
+    terms, weights   int64[w], float32[w]   their term ids and weights
+    """
+
+    records: np.ndarray
+    offsets: np.ndarray
+    terms: np.ndarray
+    weights: np.ndarray
+
+
+class ScoredObjects(NamedTuple):
+    """Objects, o of them.
+
+    points         float64[o,2]
+    word_offsets, weights   int64[o+1], float32[]   the weights of the words of each
+    terms          int64[o+1], int64[]   ascending terms of each, those of phrases among them
+    """
+
+    points: np.ndarray
+    word_offsets: np.ndarray
+    weights: np.ndarray
+    terms: Csr
 
 
 class VerifiedQuestions(NamedTuple):
@@ -90,35 +121,62 @@ class VerifiedQuestions(NamedTuple):
 
     @property
     def are_needed(self) -> np.ndarray:
-        """Which questions have verified clauses: bool[q]."""
-        return np.diff(self.clause_offsets) > 0
+        """Which questions have verified clauses or, of `topk`, phrases: bool[q]."""
+        return (np.diff(self.clause_offsets) > 0) | (np.diff(self.phrase_offsets) > 0)
 
     def take(self, questions: np.ndarray) -> "VerifiedQuestions":
-        """Return those of some questions (int64[n]), with all phrases."""
-        clause_offsets, clauses = take_lists((self.clause_offsets, np.arange(len(self.literal_offsets) - 1)), questions)
-        literals = take_lists((self.literal_offsets, self.literals), clauses)
-        return VerifiedQuestions(clause_offsets, *literals, *self[3:])
+        """Return those of some questions: int64[n]."""
+        columns = list[np.ndarray]()
+        for outer, inner, values in (self[:3], self[3:]):
+            offsets, items = take_lists((outer, np.arange(len(inner) - 1)), questions)
+            columns += [offsets, *take_lists((inner, values), items)]
+        return VerifiedQuestions(*columns)
 
     def hold(self, snapshot: ObjectSnapshot, question: np.ndarray, segment: np.ndarray, row: np.ndarray) -> np.ndarray:
         """Return whether objects satisfy the clauses of questions: bool[n]; question, segment, row int64[n] each."""
         satisfied = np.ones(len(question), bool)
+        for pairs, position, _, terms in self.pairs_of_segments(snapshot, question, segment, row):
+            satisfied[pairs] = verify_clauses(position, question[pairs], *terms, *self[:3])
+        return satisfied
+
+    def pairs_of_segments(
+        self, snapshot: ObjectSnapshot, question: np.ndarray, segment: np.ndarray, row: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, dict[str, pa.Array], Csr]]:
+        """Yield the pairs that are to be verified, for each segment.
+
+        Yields the pairs (int64[m]), the object of each among the segment's, the columns of these, and their terms with
+        those of phrases, ascending.
+        """
         phrases = PhraseTable(self.word_offsets, self.words)
         chosen = self.are_needed[question]
         for number in distinct_values(segment[chosen]).tolist():
             pairs = np.flatnonzero(chosen & (segment == number))
             rows, position = np.unique(row[pairs], return_inverse=True)
-            offsets, terms = csr(object_columns(snapshot.segments[number], rows)["terms"])
+            columns = object_columns(snapshot.segments[number], rows)
+            terms = csr(columns["terms"])
             if len(phrases):
                 texts = texts_of_segment(snapshot, number).take(snapshot.segments[number], rows)
-                offsets, terms = add_terms(offsets, terms, *phrases.find(texts))
-            satisfied[pairs] = verify_clauses(position, question[pairs], offsets, terms, *self[:3])
-        return satisfied
+                terms = add_terms(*terms, *phrases.find(texts))
+            yield pairs, position, columns, terms
+
+    def score(self, asked: ScoredWords, pairs: tuple[np.ndarray, np.ndarray], objects: ScoredObjects) -> np.ndarray:
+        """Return the scores of pairs of an object and a question below 0: float32[n]; not a number: no word counts.
+
+        pairs   int64[n] each   object and question
+        """
+        offsets, _, _ = phrases = self.phrase_offsets, self.word_offsets, self.words
+        ids = hash_texts(np.ascontiguousarray(self.words).view(np.uint8), 8 * self.word_offsets)
+        squares = sum_squares(asked.offsets, np.arange(len(asked.terms)), asked.weights)
+        of_asked = np.ascontiguousarray(asked.records), squares
+        words = asked.offsets, asked.terms, asked.weights
+        own = sum_squares(objects.word_offsets, np.arange(len(objects.weights)), objects.weights)
+        return score_pairs(*pairs, (objects.points, own), objects.terms, of_asked, words, self[:3], phrases, ids)
 
 
 def verified_of(questions: Sequence[TimedQuestion]) -> VerifiedQuestions | None:
     """Return the verified clauses and phrases of parsed questions; None: none has any."""
     parts = [[question.parsed.verified for question in questions], [question.parsed.phrases for question in questions]]
-    if not any(parts[0]):
+    if not any(map(any, parts)):
         return None
     arrays: list[np.ndarray] = []
     for of_questions in parts:

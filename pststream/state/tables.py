@@ -18,7 +18,15 @@ INT, FLOAT, TEXT, BOOL = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 IDS, FLOATS, TEXTS = (pa.list_(kind) for kind in (INT, FLOAT, TEXT))
 SECONDS, COUNTS = pa.map_(TEXT, FLOAT), pa.map_(TEXT, INT)
 RECORD = pa.struct(
-    [("object_id", TEXT), ("ts", TIME), ("lon", FLOAT), ("lat", FLOAT), ("text", TEXT), ("attributes", ATTRIBUTES)]
+    [
+        ("object_id", TEXT),
+        ("ts", TIME),
+        ("lon", FLOAT),
+        ("lat", FLOAT),
+        ("text", TEXT),
+        ("text_breaks", BREAKS),
+        ("attributes", ATTRIBUTES),
+    ]  # fmt: skip
 )
 RESULTS = pa.list_(pa.struct([("name", TEXT), ("value", FLOAT), ("success", BOOL)]))
 
@@ -152,6 +160,7 @@ _TABLES = (
             Column("rows", INT, "number of the last row", True),
             Column("accepted", INT, "rows accepted", True),
             Column("rejected", INT, "rows rejected", True),
+            Column("attributed", INT, "objects: rows accepted with attributes", True),
             Column("watermark", TIME, "objects: watermark of the log before the file; null if none", True),
             Column("min_ts", TIME, "least ts accepted (objects), least effective_at accepted (requests)", True),
             Column("max_ts", TIME, "greatest ts that passed the row rules; withdrawal: watermark after it", True),

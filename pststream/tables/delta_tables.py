@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
@@ -21,11 +22,13 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import FileSystem, SubTreeFileSystem
 
 from pststream.base import names
+from pststream.base.arrays import distinct_values
 from pststream.base.errors import PstError
 from pststream.base.texts import mask_urls
 from pststream.storage.registry import local_path, storage_of
 from pststream.tables import open_tables
 from pststream.tables.open_tables import latest_table, open_table, table_and_values
+from pststream.tables.table_files import attributes_as_json
 
 T = TypeVar("T")
 
@@ -252,6 +255,19 @@ class TableReader:
     def count(self, name: str, filter: pds.Expression | None = None) -> int:
         """Count the rows that pass the filter."""
         return self.tolerate(name, lambda: int(self.dataset(name).count_rows(filter=filter)), 0)
+
+    def attributes(self, keys: np.ndarray) -> pa.Array:
+        """Return the attributes of objects (int64[n], in any order) as JSON (large_string[n]); null if one has none."""
+        given = self.read(names.FILES, ["file_seq"], pds.field("attributed") > 0).column(0).to_numpy()
+        wanted = distinct_values(keys[np.isin(keys >> 32, given)])
+        if not len(wanted):
+            return pa.nulls(len(keys), pa.large_string())
+        key = pds.field("object_key")
+        within = (key >= wanted[0]) & (key <= wanted[-1]) & key.isin(wanted) & pds.field("attributes").is_valid()
+        rows = self.read(names.OBJECTS, ["object_key", "attributes"], within).combine_chunks()
+        column = rows.column("attributes")
+        texts = attributes_as_json(column.chunk(0)) if rows.num_rows else pa.array([], pa.large_string())
+        return texts.take(pc.index_in(pa.array(keys), rows.column("object_key").combine_chunks()))
 
     def batches(
         self, name: str, columns: Sequence[str], filter: pds.Expression | None = None, rows: int = BATCH_ROWS

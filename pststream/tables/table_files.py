@@ -17,6 +17,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -269,6 +270,33 @@ def json_strings(texts: pa.Array) -> pa.Array:
         spelled = [_encode_json(text)[1:-1] for text in texts.filter(special).to_pylist()]
         texts = pc.replace_with_mask(texts, special, pa.array(spelled, pa.large_string()))
     return joined('"', texts, '"')
+
+
+def attributes_as_json(column: pa.Array) -> pa.Array:
+    """Return attributes (ATTRIBUTES) as JSON objects (large_string); null where a row has none.
+
+    A time is a text.
+    """
+    kinds, values = column.items.field("type"), column.items.field("value").cast(pa.large_string())
+    is_text = pc.is_in(kinds, pa.array(["text", "time"]))
+    values = pc.replace_with_mask(values, is_text, json_strings(values.filter(is_text)))
+    members = joined(json_strings(column.keys.cast(pa.large_string())), ": ", values)
+    rows = pa.LargeListArray.from_arrays(column.offsets.cast(pa.int64()), members)
+    objects = joined("{", pc.binary_join(rows, pa.scalar(", ", pa.large_string())), "}")
+    return pc.if_else(column.is_valid(), objects, pa.scalar(None, pa.large_string()))
+
+
+def read_attributes(text: str | None) -> dict[str, Any] | None:
+    """Return attributes that `attributes_as_json` wrote; a number that no float64 holds is a text."""
+    if text is None:
+        return None
+    attributes: dict[str, Any] = json.loads(text, parse_float=_float_or_text)
+    return attributes
+
+
+def _float_or_text(number: str) -> float | str:
+    value = float(number)
+    return value if isfinite(value) else number
 
 
 def joined(*parts: pa.Array | str) -> pa.Array:

@@ -1,6 +1,7 @@
 """Files that land: which are read again, which wait, and that none keeps another one out."""
 
 import gzip
+import json
 import os
 import random
 import subprocess
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import pststream
+from tests import worlds
 from tests.commands import Home, new_home
 from tests.kill_and_rerun import table_of
 
@@ -391,3 +394,50 @@ def test_a_file_that_others_crowd_out_is_read_alone_in_the_same_run(small_disk: 
         path.write_bytes(gzip.compress(content.encode(), 9))
     done = run(home, landing)
     assert (done["accepted"], done["passed_over"]) == (27_000, [])
+
+
+def test_attributes_come_back(tmp_path: Path) -> None:
+    """Columns that are no field are in exports, answers, questions, SQL and messages, after a retry too."""
+    home = new_home(tmp_path / "home", engine="local", workers=2, lateness_seconds=3_600, max_ahead_seconds=0)
+    with open(home.path / "pststream.toml", "a") as file:
+        file.write('\n[sources.shocks]\nfiles = "shocks"\ncolumns = { object_id = "id" }\ntypes = { mag = "number" }\n')
+    home.add_sink("file", kind="file", target=str(tmp_path / "sent"))
+    landing = tmp_path / "landing"
+    for folder in ("requests", "objects/shocks", "objects/posts"):
+        (landing / folder).mkdir(parents=True)
+    everywhere = {"op": "insert", "keywords": "*", "created_at": worlds.moment(0)}
+    asked = [
+        everywhere | {"subscription_id": "all", "kind": "range", "bbox": [-180, -90, 180, 90]},
+        everywhere | {"subscription_id": "near", "kind": "knn", "point": {"lon": 1, "lat": 1}, "k": 1},
+    ]
+    worlds.write_rows(landing / "requests" / "r.jsonl", asked)
+    times = (worlds.moment(200), worlds.moment(0))
+    lines = [f'q{n},{ts},1,1,shock,{5 - n}.10,"x ""{n}"""' for n, ts in enumerate(times)]
+    (landing / "objects" / "shocks" / "s.csv").write_text("\n".join(["id,ts,lon,lat,text,mag,note", *lines, ""]))
+    post = {"object_id": "p", "ts": times[0], "lon": 9, "lat": 9, "text": "", "big": 2**70, "deep": [{"a": None}]}
+    plain = post | {"object_id": "plain"}
+    worlds.write_rows(landing / "objects" / "posts" / "p.jsonl", [post])
+    worlds.write_rows(landing / "objects" / "posts" / "z.jsonl", [{k: plain[k] for k in worlds.OBJECT_FIELDS}])
+    home.run("run", landing)
+    late = worlds.write_rows(tmp_path / "late.jsonl", [post | {"object_id": "late", "ts": times[1]}])
+    home.ingest("objects", [late])
+    home.set(lateness_seconds=10**9)
+    assert home.run("ingest", "objects", "--retry-rejects", "late")["accepted"] == 1
+    home.match()
+    home.run("deliver")
+
+    shock = {"source": "shocks", "mag": 5.1, "note": 'x "0"'}
+    deep = {"big": 2**70, "deep": [{"a": None}]}
+    expected = {"q0": shock, "q1": shock | {"mag": 4.1, "note": 'x "1"'}, "p": deep, "late": deep, "plain": None}
+    home.run("export", "matches", "--out", tmp_path / "m.jsonl")
+    exported = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]
+    assert {row["object_id"]: row["attributes"] for row in exported} == expected
+    asked_now = home.run("ask", "--kind", "range", "--keywords", "*", "--bbox=-180,-90,180,90")["answers"]
+    assert {row["object_id"]: row["attributes"] for row in asked_now} == expected
+    (answer,) = home.run("answers")["answers"]
+    assert answer["attributes"] == expected[answer["object_id"]]
+    sent = [json.loads(line) for file in (tmp_path / "sent").iterdir() for line in file.read_text().splitlines()]
+    shown = {one["object"]["object_id"]: one["object"].get("attributes") for one in sent if one["kind"] == "matched"}
+    assert shown == expected
+    query = "SELECT object_id FROM objects WHERE CAST(attributes['mag'].value AS DOUBLE) > 5"
+    assert pststream.open(home.path).sql(query).column(0).to_pylist() == ["q0"]

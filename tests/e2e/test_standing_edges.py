@@ -63,6 +63,7 @@ def edge_requests() -> Rows:
     words = ["all", "coffee AND tea", "unheard", "*"]
     for n, (window, word) in enumerate(itertools.product(windows, words)):
         one = {"kind": "knn", "keywords": word, "point": _place(points[n % 4]), "k": (1, 3, 100)[n % 3]}
+        one |= {"max_distance_m": (0, 20_000)[n // 3 % 2]} if n % 3 == 0 else {}
         rows.append(_insertion(f"knn{n}", 0, {**one, "window": window}))
     for n, (window, alpha) in enumerate(itertools.product(windows[1:], (0, 0.5, 1))):
         one = {"kind": "topk", "keywords": ("all", "coffee tea", "unheard all", "unheard")[n % 4], "alpha": alpha}
@@ -86,13 +87,19 @@ def _insertion(subscription_id: str, step: int, fields: Row) -> Row:
 
 
 def _lives(rows: Rows) -> Rows:
-    """Return deletions, some at times before those that were seen, and ids that come again, as another kind."""
+    """Return deletions and replacements, some at times before those that were seen, and ids that come again, as another
+    kind.
+    """
     named = {row["subscription_id"]: row for row in rows}
     ended = [("knn0", 2), ("knn2", 61), ("topk0", 21), ("topk4", 3), ("terms0", 2), ("terms9", 61), ("range0", 3)]
     lives: Rows = [{"op": "delete", "subscription_id": one, "at": moment(step)} for one, step in ended]
     again = [("knn0", "topk0", 3), ("topk0", "terms0", 21), ("terms0", "range0", 2), ("range0", "knn0", 60)]
     for one, other, step in again:
         lives.append({**named[other], "subscription_id": one, "created_at": moment(step)})
+    replaced = [("knn4", "range1", 3), ("topk6", "knn6", 21), ("terms3", "knn9", 2), ("range2", "terms1", 61)]
+    for one, other, step in [*replaced, ("knn8", "knn8", 60), ("range3", "range4", 2), ("new", "knn1", 3)]:
+        row = {**named[other], "subscription_id": one, "created_at": moment(step)}
+        lives.append(worlds.as_replacement(row))
     for one in ("knn5", "knn16", "topk5", "terms5", "range1"):
         lives.append({**named[one], "subscription_id": f"short {one}", "expires_at": moment(22)})
         lives.append({**named[one], "subscription_id": f"past {one}", "expires_at": moment(2)})

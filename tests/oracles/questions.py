@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.oracles.twin_expressions import Parts, holds, parse, parts_of, words_of
+from tests.oracles.twin_expressions import Parts, holds, parse, parts_of, words_of, words_that_count
 from tests.oracles.twin_regions import distance_m, in_box, in_geometry
 from tests.oracles.twin_rows import meets, time_us
 
@@ -116,7 +116,7 @@ def _weight(word: str, statistics: Statistics | None) -> float:
 
 
 def _scored(objects: list[LoggedObject], question: dict[str, Any], statistics: Statistics | None) -> list[tuple]:
-    words, alpha = set(words_of(question["keywords"])), question["alpha"]
+    tree, alpha = parse(question["keywords"]), question["alpha"]
     scale = question.get("distance_scale_m") or 25_000.0
     scored = []
 
@@ -124,7 +124,7 @@ def _scored(objects: list[LoggedObject], question: dict[str, Any], statistics: S
         return math.fsum(_weight(word, statistics) ** 2 for word in some)
 
     for one in objects:
-        shared = words & one.words
+        words, shared = words_that_count(tree, one.parts)
         if shared:
             metres = distance_m(question["point"]["lon"], question["point"]["lat"], one.lon, one.lat)
             cosine = squared(shared) / math.sqrt(float32(squared(words))) / math.sqrt(float32(squared(one.words)))

@@ -32,9 +32,14 @@ class Message:
     words: tuple[int, ...]
 
 
-def score(subscription: Scored, message: Message, weights: dict[int, float]) -> float | None:
-    """Return the score of a message, None if no word is shared; words without a weight weigh 1."""
-    shared = set(subscription.words) & set(message.words)
+def score(
+    subscription: Scored, message: Message, weights: dict[int, float], counting: set[int] | None = None
+) -> float | None:
+    """Return the score of a message, None if no word is shared; words without a weight weigh 1.
+
+    counting: the shared words that count; None: all
+    """
+    shared = set(subscription.words) & set(message.words) if counting is None else counting
     if not shared:
         return None
     metres = distance_m(subscription.lon, subscription.lat, message.lon, message.lat)

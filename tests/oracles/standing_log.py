@@ -13,7 +13,7 @@ from tests.oracles.scored_subscriptions import Message, Scored, score
 from tests.oracles.standing_answers import StandingObject, StandingSubscription, answer
 from tests.oracles.standing_reports import Standing, micros, rows_of
 from tests.oracles.twin import Incarnation, Outcome, PublishedObject
-from tests.oracles.twin_expressions import Tree, holds
+from tests.oracles.twin_expressions import holds, words_that_count
 from tests.oracles.twin_regions import distance_m
 from tests.oracles.twin_rows import meets
 
@@ -96,28 +96,19 @@ def _subscription(life: Incarnation) -> StandingSubscription:
 
 def _score(life: Incarnation, thing: PublishedObject, weights: dict[str, float] | None) -> float | None:
     assert life.tree is not None
-    words = tuple(sorted(set(_words(life.tree))))
+    wanted, counting = words_that_count(life.tree, thing.parts)
+    words = tuple(sorted(wanted))
     scale = life.row.get("distance_scale_m") or 25_000.0
     subscription = Scored(0, *_point(life), words, life.row["alpha"], scale)
     message = Message(0, thing.lon, thing.lat, tuple(thing.words))
     # A word that no object had when the statistics were made weighs as one that an object had.
     known = {} if weights is None else {word: weights.get(word, weights[""]) for word in (*words, *thing.words)}
-    value = score(subscription, message, known)
+    value = score(subscription, message, known, counting)
     return None if value is None else float32(value)
 
 
 def _point(life: Incarnation) -> tuple[float, float]:
     return life.row["point"]["lon"], life.row["point"]["lat"]
-
-
-def _words(tree: Tree) -> Iterator[str]:
-    """Yield the words of a list of words."""
-    kind, inside = tree
-    if kind == "words":
-        yield from inside
-    else:
-        for part in inside:
-            yield from _words(part)
 
 
 def _weights(counted: list[PublishedObject] | None) -> dict[str, float] | None:

@@ -104,3 +104,23 @@ def holds(tree: Tree, parts: Parts) -> bool:
     if kind == "and":
         return all(holds(part, parts) for part in inside)
     return kind == "every" or any(holds(part, parts) for part in inside)
+
+
+def words_that_count(tree: Tree, parts: Parts) -> tuple[set[str], set[str]]:
+    """Return the words of a list of words and phrases, and those that count for a text: of a phrase, if it occurs."""
+    wanted, unwanted = list[tuple[str, ...]](), list[tuple[str, ...]]()
+    for kind, inside in _items(tree):
+        (unwanted if kind == "not" else wanted).append(tuple(inside[1][0][1]) if kind == "not" else tuple(inside))
+    counting = set[str]()
+    if not any(holds(("words", words), parts) for words in unwanted):
+        counting.update(word for words in wanted if holds(("words", words), parts) for word in words)
+    return {word for words in wanted for word in words}, counting
+
+
+def _items(tree: Tree) -> Iterator[Tree]:
+    kind, inside = tree
+    if kind in ("and", "or"):
+        for part in inside:
+            yield from _items(part)
+    else:
+        yield tree if kind == "words" else ("not", ("and", [inside]))

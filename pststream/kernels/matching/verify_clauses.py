@@ -6,7 +6,7 @@ from pststream.kernels.compile import kernel
 
 
 @kernel
-def _has(terms, low, stop, wanted):
+def has_term(terms, low, stop, wanted):
     """Return whether ascending `terms` have one in [low, stop) that differs from `wanted` in its lowest bit at most."""
     least, high = wanted & ~1, stop
     while low < high:
@@ -38,7 +38,7 @@ def verify_clauses(objects, rows, term_offsets, terms, clause_offsets, literal_o
             holds = False
             at = literal_offsets[clause]
             while not holds and at < literal_offsets[clause + 1]:
-                holds = _has(terms, low, high, literals[at]) != (literals[at] & 1 == 1)
+                holds = has_term(terms, low, high, literals[at]) != (literals[at] & 1 == 1)
                 at += 1
             if not holds:
                 satisfied[pair] = False

@@ -55,7 +55,7 @@ def find_phrases(text_offsets, texts, hashes, marks, word_offsets, words):
     marks                 uint64[]              `mark_hashes` of them
     word_offsets, words   int64[p+1], int64[]   the words of each phrase, two at least
     """
-    found, phrases, count = np.empty(64, np.int64), np.empty(64, np.int64), 0
+    owners, phrases, count = np.empty(64, np.int64), np.empty(64, np.int64), 0
     slots = 64 * len(marks) - 1
     for text in range(len(text_offsets) - 1):
         stop = text_offsets[text + 1]
@@ -73,8 +73,8 @@ def find_phrases(text_offsets, texts, hashes, marks, word_offsets, words):
                     is_same = texts[place + at] == words[first + at]
                     at += 1
                 if is_same:
-                    found, phrases = with_room(found, count + 1), with_room(phrases, count + 1)
-                    found[count], phrases[count] = text, phrase
+                    owners, phrases = with_room(owners, count + 1), with_room(phrases, count + 1)
+                    owners[count], phrases[count] = text, phrase
                     count += 1
                 phrase += 1
-    return found[:count].copy(), phrases[:count].copy()
+    return owners[:count].copy(), phrases[:count].copy()

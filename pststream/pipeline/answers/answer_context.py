@@ -17,6 +17,7 @@ from pststream.base.utc_times import to_micros
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import cache_place
 from pststream.kernels.compile import node_folder
+from pststream.matching.verified_clauses import TEXT_COLUMNS
 from pststream.pipeline.answers.bucket_snapshots import last_snapshot
 from pststream.pipeline.answers.log_rows import slices_of
 from pststream.pipeline.answers.standing_queries import StandingQueries, layout
@@ -166,11 +167,12 @@ class AnswerContext:
         return started_at == (to_micros(batches[0]["started_at"]) if batches else 0)
 
     def read_messages(self, slices: Iterable[Slice]) -> Iterator[pa.RecordBatch]:
-        """Yield the objects of this batch in slices that are not withdrawn: object_key, ts, lon, lat, terms, and with
-        conditions the attributes.
+        """Yield the objects of this batch in slices that are not withdrawn: object_key, ts, lon, lat, terms; with
+        conditions the attributes, and TEXT_COLUMNS if a scored subscription has phrases or exclusions.
         """
         keys = KeyRange("object_key", self.previous.objects_to, self.objects_to)
         columns = ["object_key", "ts", "lon", "lat", "terms", *([ATTRIBUTES] if self.conditions else [])]
+        columns += TEXT_COLUMNS if self.queries().have_verified_scores() else ()
         for rows in map(self.conditions.project, read_places(slices, columns, keys)):
             yield rows.filter(pa.array(~self.withdrawn.contain(rows.column("object_key").to_numpy())))
 

@@ -18,11 +18,14 @@ from pststream.answers.scored_index import IndexFolder, Messages, ScoredIndex, S
 from pststream.base.arrow_columns import csr, micros
 from pststream.kernels.answers.columns import LIVE
 from pststream.kernels.answers.fold_rows import rows_of_keys
+from pststream.matching.verified_clauses import TEXT_COLUMNS, with_phrases
 from pststream.pipeline.answers.answer_context import UNITS, AnswerContext, short_digest
 from pststream.pipeline.answers.ranked_kinds import points_of
-from pststream.pipeline.answers.standing_queries import Queries, StandingQueries
+from pststream.pipeline.answers.standing_queries import Queries, StandingQueries, verified_queries
+from pststream.queries.text.phrases import PhraseTable
 from pststream.search.stored_conditions import ATTRIBUTES
 from pststream.search.term_weights import TermWeights
+from pststream.search.verified_questions import ScoredObjects, ScoredWords
 
 
 def find_scored_candidates(
@@ -44,7 +47,38 @@ def find_scored_candidates(
     if not index.segments:
         return
     for rows in context.read_messages(context.messages):
-        yield that_meet_conditions(context, rows, index.find_candidates(as_messages(rows, weights)))
+        searched = verify_scores(index.find_candidates(as_messages(rows, weights)), rows, queries, weights)
+        yield that_meet_conditions(context, rows, searched)
+
+
+def verify_scores(searched: Values, rows: pa.RecordBatch, queries: StandingQueries, weights: TermWeights) -> Values:
+    """Return candidates with the scores that phrases and exclusions leave them, without those that do not count.
+
+    rows   the objects (`AnswerContext.read_messages`); without TEXT_COLUMNS nothing is verified
+    """
+    if TEXT_COLUMNS[0] not in rows.schema.names or not len(searched.subscription):
+        return searched
+    keys, position = np.unique(searched.subscription, return_inverse=True)
+    is_known, chosen = queries.select(keys)
+    verified = verified_queries(chosen)
+    if verified is None:
+        return searched
+    query = np.where(is_known, np.cumsum(is_known) - 1, 0)[position]
+    pairs = np.flatnonzero(is_known[position] & verified.are_needed[query])
+    order = np.argsort(rows.column("object_key").to_numpy(), kind="stable")
+    object_keys = rows.column("object_key").to_numpy()[order]
+    thing, row = np.unique(order[np.searchsorted(object_keys, searched.object[pairs])], return_inverse=True)
+    things = rows.take(pa.array(thing))
+    offsets, terms = csr(things.column("terms"))
+    tables = [PhraseTable(verified.word_offsets, verified.words)] if len(verified.words) else []
+    own = csr(with_phrases(things, tables).column("terms"))
+    places = np.column_stack([things.column(name).to_numpy() for name in ("lon", "lat")])
+    objects = ScoredObjects(places, offsets, weights.of_terms(terms), own)
+    records = np.column_stack([points_of(chosen.numbers), chosen.numbers[:, 2:4]])
+    asked = ScoredWords(records, chosen.clause_offsets, chosen.terms, weights.of_terms(chosen.terms))
+    value = searched.value.copy()
+    value[pairs] = verified.score(asked, (row, query[pairs]), objects)
+    return Values(*(column[~np.isnan(value)] for column in searched._replace(value=value)))
 
 
 def that_meet_conditions(context: AnswerContext, objects: pa.RecordBatch, candidates: Values) -> Values:

@@ -173,6 +173,14 @@ class StandingQueries:
             is_word |= is_among(terms, words)
         return is_word
 
+    def have_verified_scores(self) -> bool:
+        """Return whether a scored subscription, also one that has ended, has phrases or exclusions."""
+        return any(
+            len(queries.verified) + len(queries.phrases)
+            and verified_queries(take_queries(queries, np.flatnonzero(queries.are_scored))) is not None
+            for queries, _, _ in self._arrays()
+        )
+
     def _find(self, keys: np.ndarray) -> Iterator[tuple[Queries, np.ndarray, np.ndarray]]:
         """Yield the queries of each group that may have some of the keys (int64[n], ascending), the positions of those
         that it has, and their rows: int64[] each.
@@ -350,7 +358,7 @@ def clauses_of(queries: Queries, column: str = "clauses") -> pa.ListArray:
 def verified_queries(queries: Queries) -> VerifiedQuestions | None:
     """Return the verified clauses of queries; None: none has any."""
     _, verified, phrases = _list_groups(queries)
-    return VerifiedQuestions(*verified, *phrases) if len(queries.verified) else None
+    return VerifiedQuestions(*verified, *phrases) if len(queries.verified) + len(queries.phrases) else None
 
 
 def _concatenate(parts: list[Queries]) -> Queries:

@@ -52,7 +52,12 @@ from pststream.pipeline.answers.fold_bucket import (
     send_report,
 )
 from pststream.pipeline.answers.log_rows import ENTRY, is_event, list_state_files, slices_of
-from pststream.pipeline.answers.scored_candidates import as_messages, as_subscriptions, that_meet_conditions
+from pststream.pipeline.answers.scored_candidates import (
+    as_messages,
+    as_subscriptions,
+    that_meet_conditions,
+    verify_scores,
+)
 from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.pipeline.planning.draw_sample import SEED, draw_objects
 from pststream.planning.papers.topk_sample import TopkSample
@@ -291,10 +296,12 @@ def find_unit_candidates(context: AnswerContext, unit: int, received: ReceivedRo
     with _own_folder(context.units_folder() / str(unit)) as folder:
         index = bring_up_unit(context, folder, UnitShare(plan, unit))
         brought_up = time.thread_time()
+        weights = context.segments.weights
         for rows in _objects(received):
             objects += rows.num_rows
-            searched = index.find_candidates(as_messages(rows, context.segments.weights))
-            candidates.append(that_meet_conditions(context, rows, searched))
+            searched = index.find_candidates(as_messages(rows, weights))
+            verified = verify_scores(searched, rows, context.queries(), weights)
+            candidates.append(that_meet_conditions(context, rows, verified))
     ended = time.thread_time()
     for values in candidates:
         columns = dict(zip(("subscription_key", "object_key", "ts", "value"), values, strict=True))

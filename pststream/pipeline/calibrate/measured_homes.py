@@ -15,7 +15,7 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.arrays import distinct_values
-from pststream.base.arrow_columns import BREAKS, TIME, lists
+from pststream.base.arrow_columns import ATTRIBUTES, BREAKS, TIME, lists
 from pststream.base.progress import Progress, StepCounter
 from pststream.base.utc_times import to_micros
 from pststream.kernels.compile import node_folder
@@ -165,6 +165,7 @@ class BenchHome:
                 "text": pa.repeat("", count),
                 "text_breaks": pa.nulls(count, BREAKS),
                 "terms": lists(drawn.term_offsets, term_ids(drawn.terms)),
+                "attributes": pa.nulls(count, ATTRIBUTES),
                 "ingest_id": np.full(count, seq),
             }
         )

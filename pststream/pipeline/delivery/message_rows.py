@@ -24,11 +24,14 @@ from pststream.delivery.messages import (
 from pststream.delivery.sinks.contract import Message
 from pststream.queries.kinds.registry import brief_columns
 from pststream.tables.delta_tables import TableReader
+from pststream.tables.table_files import attributes_as_json, read_attributes
 
 MAX_BYTES = 128 * 1024 * 1024
 """Bound on the objects, and on the subscriptions, of a window; a larger window is halved."""
 
 CACHED_OBJECTS = 4_096
+
+TEXT = pa.large_string()
 
 Part = TypeVar("Part")
 
@@ -53,8 +56,12 @@ class MessageRows:
 
         With `some_erased`, the result lacks objects that are missing.
         """
-        columns = ["object_id", "ts", "lon", "lat"] + (["text"] if text else [])
-        return ObjectRows(*self._look_up(names.OBJECTS, "object_key", columns, keys, max_bytes, some_erased))
+        columns = ["object_id", "ts", "lon", "lat"] + (["text", "attributes"] if text else [])
+        stored, rows = self._look_up(names.OBJECTS, "object_key", columns, keys, max_bytes, some_erased)
+        if text:
+            parts = list(map(attributes_as_json, rows.column("attributes").chunks))
+            rows = rows.set_column(columns.index("attributes") + 1, "attributes", pa.chunked_array(parts, TEXT))
+        return ObjectRows(stored, rows)
 
     def subscriptions(self, keys: np.ndarray, max_bytes: int | None) -> "SubscriptionRows":
         """Read subscriptions by their keys (int64[n], in any order). Raises PstError where one is missing."""
@@ -119,7 +126,8 @@ class ObjectRows(_Rows):
             row = self._row(key)
             if len(self._cached) == CACHED_OBJECTS:
                 self._cached.clear()
-            self._cached[key] = message_object(key, **row | {"ts": iso(row["ts"])})
+            attributes = read_attributes(row.get("attributes"))
+            self._cached[key] = message_object(key, **row | {"ts": iso(row["ts"]), "attributes": attributes})
         return self._cached[key]
 
 

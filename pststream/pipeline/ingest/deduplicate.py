@@ -129,9 +129,6 @@ ID_COLUMNS_OF = {"objects": ("object_id",), "requests": ID_COLUMNS}
 COLUMNS = {"objects": ["ts"], "requests": ["op", "effective_at", "expires_at"]}
 """The columns that the rules compare, besides the id."""
 
-OPERATIONS = pa.array(["insert", "delete", "replace"])
-"""By number in kernels/log_rules.py; in the log, insertions with a `replaced_key` are replacements."""
-
 QUOTA_COLUMNS = [*COLUMNS["requests"], "owner", "room", "postings"]
 """The columns that decide on quotas, besides the id."""
 
@@ -405,19 +402,25 @@ def _find_duplicate_objects(rows: pa.RecordBatch) -> Verdicts:
 
 
 def _find_invalid_requests(rows: pa.RecordBatch) -> Verdicts:
-    """Check the requests of each subscription; most insertions alone, which are always valid, are left out."""
+    """Check the requests of each subscription; most insertions alone, which are always valid, are left out.
+
+    A replacement is a deletion, which may find no live subscription, and then an insertion.
+    """
     deletes = pc.equal(rows.column("op"), "delete").to_numpy(zero_copy_only=False)
     rows = _group_by_id(rows, deletes)
-    keys = rows.column("key").to_numpy()
-    expires = rows.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US).to_numpy()
-    outcome, concerned = apply_request_rules(
-        _group_starts(rows),
-        keys,
-        pc.index_in(rows.column("op"), OPERATIONS).to_numpy().astype(np.int8),
-        micros(rows.column("effective_at")),
-        expires,
-    )
-    return keys, pa.array(OUTCOMES, pa.string()).take(pa.array(outcome)), pa.array(concerned, mask=concerned < 0)
+    is_replacement = pc.equal(rows.column("op"), "replace").to_numpy(zero_copy_only=False)
+    first = np.arange(rows.num_rows) + np.cumsum(is_replacement) - is_replacement
+    steps = rows.take(pa.array(np.repeat(np.arange(rows.num_rows), 1 + is_replacement)))
+    deletes = pc.equal(steps.column("op"), "delete").to_numpy(zero_copy_only=False).copy()
+    deletes[first[is_replacement]] = True
+    expires = steps.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US).to_numpy()
+    starts, times = _group_starts(steps), micros(steps.column("effective_at"))
+    outcome, concerned = apply_request_rules(starts, steps.column("key").to_numpy(), deletes, times, expires)
+    outcome, concerned = outcome[first], concerned[first]
+    inserts = is_replacement & (outcome == OUTCOMES.index("unknown_subscription"))
+    outcome[inserts] = 0
+    reasons = pa.array(OUTCOMES, pa.string()).take(pa.array(outcome))
+    return rows.column("key").to_numpy(), reasons, pa.array(concerned, mask=concerned < 0)
 
 
 # Quotas
@@ -617,7 +620,10 @@ class AppendTask:
 
 @dataclass(frozen=True)
 class AppendedFile:
-    """The data files that a task wrote, not yet committed, and its counts; min_time: of accepted rows, microseconds."""
+    """The data files that a task wrote, not yet committed, and its counts; min_time: of accepted rows, microseconds.
+
+    attributed: accepted objects with attributes
+    """
 
     file_seq: int
     rows: DataFile | None
@@ -625,6 +631,7 @@ class AppendedFile:
     accepted: int
     reasons: dict[str, int]
     min_time: int | None
+    attributed: int = 0
 
 
 def append_staged_rows(task: AppendTask) -> AppendedFile:
@@ -636,7 +643,7 @@ def append_staged_rows(task: AppendTask) -> AppendedFile:
     of_file = KeyRange("key", log_key(task.file_seq, 0), log_key(task.file_seq + 1, 0) - 1)
     read = read_slices(map(whole_file, task.verdicts), VERDICTS.names, of_file)
     verdicts = pa.Table.from_batches(read, VERDICTS).sort_by("key").combine_chunks()
-    count, reasons, min_time = 0, Counter[str](), None
+    count, reasons, min_time, attributed = 0, Counter[str](), None, 0
     for staged in read_staged([task.staged], SCHEMAS[kind].names):
         accepted, rejected = _apply_verdicts(task, staged, verdicts)
         if rejected.num_rows:
@@ -646,8 +653,10 @@ def append_staged_rows(task: AppendTask) -> AppendedFile:
         if accepted.num_rows:
             first = int(micros(accepted.column(TIME_OF[kind])).min())
             min_time = first if min_time is None else min(min_time, first)
+            if kind == names.OBJECTS:
+                attributed += accepted.num_rows - accepted.column("attributes").null_count
             rows.write(accepted.append_column("ingest_id", pa.array(np.full(accepted.num_rows, task.ingest_id))))
-    return AppendedFile(task.file_seq, rows.close(), rejects.close(), count, dict(reasons), min_time)
+    return AppendedFile(task.file_seq, rows.close(), rejects.close(), count, dict(reasons), min_time, attributed)
 
 
 def _apply_verdicts(

@@ -369,6 +369,7 @@ def _done_rows(
                 "rows": read.last_row,
                 "accepted": sum(one.accepted for one in written),
                 "rejected": sum(reasons.values()) + (SET_ASIDE in json.loads(file["options"])),
+                "attributed": sum(one.attributed for one in written) if file["kind"] == names.OBJECTS else None,
                 "watermark": _to_datetime(watermarks[file["file_seq"]]),
                 "min_ts": _to_datetime(min(times, default=None)),
                 "max_ts": _to_datetime(read.max_time),

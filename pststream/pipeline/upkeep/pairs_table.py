@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream.base import names
-from pststream.base.arrow_columns import TIME
+from pststream.base.arrow_columns import ATTRIBUTES, TIME
 from pststream.base.errors import PairsBusy, PstError
 from pststream.base.progress import Progress, no_progress
 from pststream.engine.spark_session import check_jars, get_session
@@ -42,12 +42,15 @@ COLUMNS = {
     **dict.fromkeys(("object_key", "object_id", "ts"), names.MATCHES),
     **dict.fromkeys(("subscription_key", "owner", "subscription_id", "payload"), names.REQUESTS),
     **dict.fromkeys(("batch_id", "plan_version", "worker"), names.MATCHES),
-    **dict.fromkeys(("lon", "lat", "text"), names.OBJECTS),
+    **dict.fromkeys(("lon", "lat", "text", "attributes"), names.OBJECTS),
     "keywords": names.REQUESTS,
 }
 """The columns before `day`, each with the table that declares it."""
 
-TYPES = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.string(): "STRING", TIME: "TIMESTAMP"}
+TYPES = {
+    **{pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.string(): "STRING", TIME: "TIMESTAMP"},
+    ATTRIBUTES: "MAP<STRING, STRUCT<type: STRING, value: STRING>>",
+}
 
 
 def update_pairs(
@@ -113,7 +116,7 @@ def _create(home: Home, settings: Settings) -> None:
     declared = [next(one for one in TABLES[table].columns if one.name == name) for name, table in COLUMNS.items()]
     columns = [f"{one.name} {TYPES[one.type]} COMMENT {sql_literal(one.meaning)}" for one in declared]
     columns.append("day DATE COMMENT 'of ts, in UTC'")
-    bounded = [*(one.name for one in declared if not pa.types.is_string(one.type)), "day"]
+    bounded = [*(one.name for one in declared if one.type not in (pa.string(), ATTRIBUTES)), "day"]
     properties = {
         "delta.enableChangeDataFeed": "true",
         "delta.enableDeletionVectors": "false",
@@ -163,7 +166,7 @@ def _write(home: Home, settings: Settings, after: int, to: int, *, again: bool =
     rows = _sql(
         settings,
         f"SELECT {', '.join(COLUMNS)}, CAST(ts AS DATE) AS day FROM ({pairs}) AS pairs"
-        f" LEFT JOIN (SELECT object_key AS number, lon, lat, text FROM {_table(home, names.OBJECTS)}"
+        f" LEFT JOIN (SELECT object_key AS number, lon, lat, text, attributes FROM {_table(home, names.OBJECTS)}"
         f" WHERE object_key BETWEEN {low or 0} AND {high or 0}) AS objects ON objects.number = pairs.object_key",
     )
     # A server may still run the append of a process that was killed: the later of two such commits fails, and if that

@@ -193,12 +193,17 @@ def satisfy_keywords(keywords: str | None, objects: ObjectRows) -> np.ndarray:
 
 def _objects_hold(literal: Literal, objects: ObjectRows, asked: np.ndarray) -> np.ndarray:
     """Return for which of the objects that are asked about a literal holds: bool[n]."""
-    if len(literal.words) == 1:
-        return objects.have_any([term_of(*literal.words)]) != literal.excluded
-    holds = np.zeros(len(asked), bool)
-    for row in np.flatnonzero(asked).tolist():
-        holds[row] = _holds(literal, objects.parts[row])
-    return holds
+    return have_phrase(literal.words, objects, asked) != literal.excluded
+
+
+def have_phrase(words: tuple[str, ...], objects: ObjectRows, asked: np.ndarray | None = None) -> np.ndarray:
+    """Return which objects have a word or phrase: bool[n]; asked: those that are asked about, None: all."""
+    if len(words) == 1:
+        return objects.have_any([term_of(*words)])
+    has = np.zeros(len(objects.key), bool)
+    for row in np.flatnonzero(np.ones(len(has), bool) if asked is None else asked).tolist():
+        has[row] = has_phrase(words, objects.parts[row])
+    return has
 
 
 def has_phrases(keywords: str | None) -> bool:
@@ -230,10 +235,10 @@ def explain_missing_words(keywords: str | None, parts: Sequence[str]) -> str | N
 
 
 def _holds(literal: Literal, parts: Sequence[str]) -> bool:
-    return _has_phrase(literal.words, parts) != literal.excluded
+    return has_phrase(literal.words, parts) != literal.excluded
 
 
-def _has_phrase(words: tuple[str, ...], parts: Sequence[str]) -> bool:
+def has_phrase(words: tuple[str, ...], parts: Sequence[str]) -> bool:
     """Return whether a part has these words side by side, in order."""
     return any(
         words == tuple(own[start : start + len(words)]) for own in map(tokenize, parts) for start in range(len(own))
@@ -246,9 +251,7 @@ def _why_not(literal: Literal, parts: Sequence[str]) -> str:
         return f"the text has {shown}, which the keywords exclude"
     if len(literal.words) == 1:
         return f"the text does not have {shown}"
-    longest = max(
-        (stop for stop in range(1, len(literal.words)) if _has_phrase(literal.words[:stop], parts)), default=0
-    )
+    longest = max((stop for stop in range(1, len(literal.words)) if has_phrase(literal.words[:stop], parts)), default=0)
     if not longest:
         return f"the text does not have the phrase {shown}"
     begun = " ".join(literal.words[:longest])

@@ -51,16 +51,17 @@ from pststream.queries.kinds.keywords import (
     KEYWORD_COLUMNS,
     StoredKeywords,
     describe_words,
+    has_phrase,
+    have_phrase,
     parse_keyword_column,
-    parse_keyword_field,
     show_words,
     stored_clauses,
+    term_of,
     words_by_term,
-    words_of_keywords,
 )
 from pststream.queries.raw_fields import ParsedColumns, RawField, RawFields
 from pststream.queries.shapes.contract import haversine_of_arrays
-from pststream.queries.text.expression import EVERY, MAX_CLAUSES, OPERATORS
+from pststream.queries.text.expression import MAX_CLAUSES, MAX_WORDS, ExpressionError, WordList, parse_word_list
 from pststream.queries.text.words import tokenize
 
 # Answers, without the kernels
@@ -70,12 +71,29 @@ from pststream.queries.text.words import tokenize
 class WordsQuery(AnswerQuery):
     """A stored query for the best scores, whose keywords are words alone: one of them is enough."""
 
-    def explain_missing(self, parts: Sequence[str]) -> str | None:
-        """Explain that a text has none of the words, in a sentence; None if it has one."""
-        words, own = words_of_keywords(self.keywords), tokenize(" ".join(parts))
-        if not words.isdisjoint(own):
+    def find_fault(self) -> str | None:
+        """Compare the stored clauses with the words."""
+        stored = store_words(self.keywords or "", MAX_WORDS)
+        if (sorted(stored.clauses), sorted(stored.verified or [])) == (
+            sorted(map(list, self.clauses)),
+            sorted(map(list, self.verified)),
+        ):
             return None
-        return f"the text has none of the words {show_words(sorted(words))}; {describe_words(own)}"
+        return "the subscription's stored clauses are not those of its keywords"
+
+    def explain_missing(self, parts: Sequence[str]) -> str | None:
+        """Explain that a text has none of the words, or an excluded one, in a sentence; None if it counts."""
+        asked = parse_word_list(self.keywords or "")
+        unwanted = next((words for words in asked.excluded if has_phrase(words, parts)), None)
+        if unwanted is not None:
+            return f"the text has {' '.join(unwanted)!r}, which the keywords exclude"
+        wanted = [*((word,) for word in asked.alone), *asked.phrases]
+        if any(has_phrase(words, parts) for words in wanted):
+            return None
+        shown = show_words([" ".join(words) for words in sorted(wanted)])
+        own = [word for part in parts for word in tokenize(part)]
+        kinds = "words and phrases" if asked.phrases else "words"
+        return f"the text has none of the {kinds} {shown}; {describe_words(own)}"
 
 
 class Score(NamedTuple):
@@ -97,16 +115,29 @@ def score(asked: Description, objects: ObjectRows, weights: WordWeights) -> Scor
     """
     alpha, point = asked["alpha"], asked["point"]
     metres = haversine_of_arrays(point["lon"], point["lat"], objects.lon, objects.lat)
-    words = sorted(words_by_term(asked["keywords"]))
-    has_word = objects.have_any(words)
+    words = [term_of(word) for word in words_of_list(parse_word_list(asked["keywords"]))]
+    counts = words_that_count(asked["keywords"], objects)
+    has_word = np.bincount(objects.owner[counts], minlength=len(objects.key)) > 0
     chosen = has_word[objects.owner]
-    owner, terms = objects.owner[chosen], objects.terms[chosen]
-    squares, shared, count = weights.of_terms(terms) ** 2, np.isin(terms, words), len(objects.key)
+    squares, count = weights.of_terms(objects.terms[chosen]) ** 2, len(objects.key)
+    owner, shared = objects.owner[chosen], counts[chosen]
     length = np.bincount(owner, squares, count).astype(np.float32).astype(np.float64)
     own = float(np.float32((weights.of_terms(np.array(words, np.int64)) ** 2).sum()))
     common = np.bincount(owner[shared], squares[shared], count)
     cosine = np.divide(common, np.sqrt(own * length), out=np.full(count, np.nan), where=has_word)
     return Score(metres, alpha * np.maximum(0.0, 1.0 - metres / asked["distance_scale_m"]), (1.0 - alpha) * cosine)
+
+
+def words_that_count(keywords: str, objects: ObjectRows) -> np.ndarray:
+    """Return which words of objects count in their scores: bool[words] of `ObjectRows`; none of an excluded object."""
+    asked = parse_word_list(keywords)
+    counts = np.isin(objects.terms, [term_of(word) for word in asked.alone])
+    for words in asked.phrases:
+        is_word = np.isin(objects.terms, [term_of(word) for word in words])
+        counts |= is_word & have_phrase(words, objects)[objects.owner]
+    for words in asked.excluded:
+        counts &= ~have_phrase(words, objects)[objects.owner]
+    return counts
 
 
 def negative_scores(asked: Description, objects: ObjectRows, weights: WordWeights) -> np.ndarray:
@@ -118,7 +149,8 @@ def negative_scores(asked: Description, objects: ObjectRows, weights: WordWeight
 def parts(asked: Description, objects: ObjectRows, weights: WordWeights) -> dict[str, Any]:
     """Return the distance of an object, the two parts of its score, and the weights of the shared words."""
     metres, place, text = (float(part[0]) for part in score(asked, objects, weights))
-    words = {term: word for term, word in words_by_term(asked["keywords"]).items() if term in objects.terms}
+    counted = objects.terms[words_that_count(asked["keywords"], objects)]
+    words = {term: word for term, word in words_by_term(asked["keywords"]).items() if term in counted}
     shared = weights.of_terms(np.array(list(words), np.int64)).tolist()
     return {
         "distance_m": metres,
@@ -179,23 +211,36 @@ def parse_distance_scale(record: Mapping[str, Any]) -> float:
 
 
 def parse_words(record: Mapping[str, Any], limits: RequestLimits) -> StoredKeywords:
-    """Return the keywords and each of their words as a clause of its own; raises FieldError.
-
-    An operator is an error, and so are more than MAX_CLAUSES different words.
-    """
+    """Return the keywords as `store_words` does; raises FieldError, also for more than MAX_CLAUSES different words."""
     keywords = record.get("keywords")
-    fault = _find_fault(keywords) if isinstance(keywords, str) else None
-    if fault:
-        raise FieldError("keywords", "unreadable_expression", keywords, fault)
-    return parse_keyword_field(record, limits)._replace(verified=None, phrases=None)
+    if keywords is None or keywords == "":
+        raise FieldError("keywords", "missing", record)
+    if type(keywords) is not str:  # readers give NaN as a subclass
+        raise FieldError("keywords", "not_a_value", keywords, 'keywords are one text, such as "cheap coffee"')
+    try:
+        return store_words(keywords, limits.max_expression_words)
+    except ExpressionError as error:
+        raise FieldError("keywords", error.kind, keywords, str(error)) from None
 
 
-def _find_fault(keywords: str) -> str | None:
-    if any(part in (*OPERATORS, EVERY) for part in keywords.split()) or "(" in keywords or ")" in keywords:
-        return "keywords of topk are words alone, without AND, OR, NOT, * and parentheses"
-    if len(set(tokenize(keywords))) > MAX_CLAUSES:
-        return f"keywords of topk are at most {MAX_CLAUSES} different words"
-    return None
+def store_words(keywords: str, max_words: int) -> StoredKeywords:
+    """Return the keywords with each of their words, in phrases or alone, as a clause of its own.
+
+    `verified` has a clause for each word or phrase that is excluded, and if there are phrases one with the words that
+    count wherever they stand. Raises ExpressionError.
+    """
+    asked = parse_word_list(keywords, max_words=max_words, max_distinct=MAX_CLAUSES)
+    alone = sorted({term_of(word) & ~1 for word in asked.alone})
+    verified = [[term_of(*words) | 1] for words in asked.excluded]
+    verified += [alone] if asked.phrases and alone else []
+    phrases = [[term_of(word) for word in words] for words in (*asked.phrases, *asked.excluded) if len(words) > 1]
+    clauses = [[term_of(word)] for word in words_of_list(asked)]
+    return StoredKeywords(keywords, clauses, verified or None, phrases or None)
+
+
+def words_of_list(asked: WordList) -> list[str]:
+    """Return the distinct words that are not excluded, in order."""
+    return sorted({*asked.alone, *(word for words in asked.phrases for word in words)})
 
 
 FIELDS = frozenset({"keywords", "point", "k", "alpha", "distance_scale_m", "window"})

@@ -82,8 +82,7 @@ def cut(boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
 
 def contains(region: Region, lon: float, lat: float) -> bool:
     """Whether the point is at most the radius away from the centre."""
-    x, y, radius = region.numbers
-    return haversine_m(matched_lon(x, y).item(), y, matched_lon(lon, lat).item(), lat) <= radius
+    return haversine_m(region.numbers[0], region.numbers[1], lon, lat) <= region.numbers[2]
 
 
 def outside(region: Region, lon: float, lat: float) -> str:

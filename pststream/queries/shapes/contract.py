@@ -172,7 +172,10 @@ EARTH_RADIUS_M = 6_371_008.8
 
 
 def haversine_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
-    """Great-circle distance in metres; the kernels do the same operations in the same order."""
+    """Great-circle distance in metres of two points by their `matched_lon`, with which the kernels do the same
+    operations in the same order.
+    """
+    lon1, lon2 = matched_lon([lon1, lon2], [lat1, lat2]).tolist()
     lon1, lat1, lon2, lat2 = math.radians(lon1), math.radians(lat1), math.radians(lon2), math.radians(lat2)
     a = math.sin((lat2 - lat1) / 2.0) ** 2
     a += math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2.0) ** 2
@@ -180,7 +183,8 @@ def haversine_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
 
 
 def haversine_of_arrays(lon1: float, lat1: float, lon2: np.ndarray, lat2: np.ndarray) -> np.ndarray:
-    """Great-circle distances in metres from one point to many, of the shape of `lon2` and `lat2`."""
+    """Great-circle distances in metres from one point to many, as `haversine_m`, of the shape of `lon2` and `lat2`."""
+    lon1, lon2 = matched_lon(lon1, lat1).item(), matched_lon(lon2, lat2)
     south, north = math.radians(lat1), np.radians(lat2)
     a = np.sin((north - south) / 2.0) ** 2
     a += math.cos(south) * np.cos(north) * np.sin(np.radians(lon2 - lon1) / 2.0) ** 2

@@ -396,6 +396,49 @@ def parse_keywords(
     )
 
 
+class WordList(NamedTuple):
+    """Words and phrases of which a text has one at least, and those that it does not have: each once, in order."""
+
+    alone: list[str]
+    phrases: list[tuple[str, ...]]
+    excluded: list[tuple[str, ...]]
+
+
+def parse_word_list(expression: str, *, max_words: int = MAX_WORDS, max_distinct: int = NO_LIMIT) -> WordList:
+    """Parse words and phrases, some of them after NOT.
+
+    Raises ExpressionError for another operator, for more than `max_words` words, or `max_distinct` different ones that
+    are not excluded, if no word is left that a text must have, and if no text satisfies it.
+    """
+    try:
+        shape, words = _read(expression, max_words)
+        kept, excluded = set[Atom](), set[Atom]()
+        for at, token in enumerate(shape):
+            after_not = at > 0 and shape[at - 1] == "NOT"
+            if isinstance(token, tuple) and words[token[0]] != EVERY:
+                (excluded if after_not else kept).add(token)
+            elif token != "NOT" or after_not or at == len(shape) - 1:
+                shown = EVERY if isinstance(token, tuple) else token
+                raise ShapeError(f"{shown} is not possible here", at, "words, phrases, NOT before one of them")
+        if len({number for atom in kept for number in atom}) > max_distinct:
+            raise ShapeError(f"it has more than {max_distinct} different words", 0, "fewer words")
+        if not kept:
+            kind = NO_REQUIRED_WORD if excluded else UNREADABLE
+            raise ShapeError("there is no word that a text must have", 0, "a word", kind)
+        if all(any(_is_inside(part, atom) for part in excluded) for atom in kept):
+            raise ShapeError("no text satisfies it", 0, "a word that is not excluded", NEVER_SATISFIED)
+    except ShapeError as error:
+        raise ExpressionError(error.reason, _position(expression, error.token), error.expected, error.kind) from None
+    wanted, unwanted = (
+        sorted(tuple([words[number] for number in atom]) for atom in atoms) for atoms in (kept, excluded)
+    )
+    return WordList([one[0] for one in wanted if len(one) == 1], [one for one in wanted if len(one) > 1], unwanted)
+
+
+def _is_inside(part: Atom, atom: Atom) -> bool:
+    return any(atom[start : start + len(part)] == part for start in range(len(atom)))
+
+
 def _alternates(clauses: ShapeClauses, word: int) -> bool:
     return any(atom == (word,) for clause in clauses.verified for atom, _ in clause)
 

@@ -19,7 +19,7 @@ from pststream.tables.delta_tables import AnyHome, TableReader
 from pststream.tables.log_events import COLUMNS as RETRY_COLUMNS
 from pststream.tables.log_events import is_retry, retries_among
 from pststream.tables.owners import resolve_owner, show_id
-from pststream.tables.table_files import export_tables
+from pststream.tables.table_files import export_tables, read_attributes
 
 
 def list_answers(home: AnyHome, subscription_id: str | None, limit: int, *, owner: str | None = None) -> dict[str, Any]:
@@ -37,12 +37,16 @@ def list_answers(home: AnyHome, subscription_id: str | None, limit: int, *, owne
     for some in in_parts(answers.subscriptions(subscription_id, owner), limit):
         rows += answers.answers_of(some).slice(0, limit + 1 - len(rows)).to_pylist()
         if len(rows) > limit:
-            return {"answers": rows[:limit], "complete": False}
+            return {"answers": _with_attributes(rows[:limit]), "complete": False}
         is_known = True
     if subscription_id is not None and not is_known:
         problem = f"{show_id(owner or '', subscription_id)}: no subscription with memory has this id"
         raise UsageError(problem, "docs/subscriptions.md lists the kinds")
-    return {"answers": rows, "complete": True}
+    return {"answers": _with_attributes(rows), "complete": True}
+
+
+def _with_attributes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row | {"attributes": read_attributes(row["attributes"])} for row in rows]
 
 
 def render_answers(document: Mapping[str, Any]) -> str:
@@ -110,7 +114,7 @@ def export_matches(
 
     out    .csv, .jsonl or .parquet; formats: see table_files.py. Written under another name, then renamed.
     since  only objects with ts >= this
-    A payload is JSON: a text in CSV and Parquet, a value in JSON Lines; null if the subscription had no other fields.
+    Payload and attributes are JSON: a text in CSV and Parquet, a value in JSON Lines; null if there are none.
     Pairs are ordered by batch, within a batch as they are stored (a compacted file is ordered by its first batch).
     Memory holds key, id and payload of each subscription and the keys of the retracted pairs; it does not grow with
     the matches. Returns {"out", "rows"}. Raises UsageError for a file name or folder that cannot be used.
@@ -123,4 +127,4 @@ def export_matches(
             yield encoded_pairs(pairs, stream.inserted)
             counter.add(len(pairs.row))
 
-    return {"out": out, "rows": export_tables(tables(), out, PAIR_SCHEMA, json_columns=("payload",))}
+    return {"out": out, "rows": export_tables(tables(), out, PAIR_SCHEMA, json_columns=("payload", "attributes"))}

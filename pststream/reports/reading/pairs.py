@@ -78,7 +78,9 @@ class InsertedSubscriptions:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Some pairs: positions in `rows` (ROW_COLUMNS) and in InsertedSubscriptions, row and subscription int64[n]."""
+    """Some pairs: positions in `rows` (ROW_COLUMNS, attributes) and in InsertedSubscriptions, row and subscription
+    int64[n].
+    """
 
     rows: pa.RecordBatch
     row: np.ndarray
@@ -142,7 +144,9 @@ def flatten_lists(lists: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return row, pc.list_flatten(lists).to_numpy(zero_copy_only=False)
 
 
-def _pairs_of(batch: pa.RecordBatch, inserted: InsertedSubscriptions, retracted: RetractedPairs) -> Iterator[Pairs]:
+def _pairs_of(
+    batch: pa.RecordBatch, attributes: pa.Array, inserted: InsertedSubscriptions, retracted: RetractedPairs
+) -> Iterator[Pairs]:
     """Yield the pairs of some rows, a bounded number of bytes at a time."""
     row, keys = flatten_lists(batch.column("subscription_keys"))
     objects = batch.column("object_key").to_numpy()
@@ -150,8 +154,9 @@ def _pairs_of(batch: pa.RecordBatch, inserted: InsertedSubscriptions, retracted:
         kept = ~retracted.contains(objects[row], keys)
         row, keys = row[kept], keys[kept]
     subscription = inserted.places(keys)
-    rows = batch.select(list(ROW_COLUMNS))
-    id_bytes = pc.binary_length(rows.column("object_id")).to_numpy(zero_copy_only=False)
+    rows = batch.select(list(ROW_COLUMNS)).append_column("attributes", attributes)
+    lengths = pc.add(pc.binary_length(rows.column("object_id")), pc.fill_null(pc.binary_length(attributes), 0))
+    id_bytes = lengths.to_numpy(zero_copy_only=False)
     weight = np.cumsum(inserted.bytes[subscription] + id_bytes[row] + _MAX_BYTES // _MAX_PAIRS)
     start = 0
     while start < len(row):
@@ -165,6 +170,7 @@ PAIR_SCHEMA = pa.schema(
     [
         ("object_id", pa.string()), ("owner", pa.string()), ("subscription_id", pa.string()), ("ts", TIME),
         ("batch_id", pa.int64()), ("plan_version", pa.int64()), ("payload", pa.string()),
+        ("attributes", pa.string()),
     ]
 )  # fmt: skip
 
@@ -178,7 +184,7 @@ class PairStream:
 
     def __init__(self, home: AnyHome, since: dt.datetime | None = None) -> None:
         self._reader = TableReader(home)
-        for name in (names.BATCHES, names.MATCHES, names.REQUESTS):
+        for name in (names.BATCHES, names.MATCHES, names.REQUESTS, names.OBJECTS):
             self._reader.dataset(name)
         self.inserted = read_inserted_subscriptions(self._reader)
         self._since = since
@@ -198,13 +204,14 @@ class PairStream:
         columns = ("object_key", *ROW_COLUMNS, "subscription_keys")
         for _, file in self._reader.files(names.MATCHES, "batch_id", wanted):
             for batch in self._reader.batches_of(names.MATCHES, file, columns, wanted, _ROWS):
-                yield from _pairs_of(batch, self.inserted, retracted)
+                attributes = self._reader.attributes(batch.column("object_key").to_numpy())
+                yield from _pairs_of(batch, attributes, self.inserted, retracted)
 
 
 def encoded_pairs(pairs: Pairs, inserted: InsertedSubscriptions) -> pa.Table:
     """Return some pairs as a table with the columns of PAIR_SCHEMA; its dictionaries are objects and subscriptions."""
     row, position = pa.array(pairs.row), pa.array(pairs.subscription)
-    columns = {name: (row, pairs.rows.column(name)) for name in ROW_COLUMNS}
+    columns = {name: (row, pairs.rows.column(name)) for name in pairs.rows.schema.names}
     columns["owner"] = (position, inserted.owners)
     columns |= {"subscription_id": (position, inserted.ids), "payload": (position, inserted.payloads)}
     encoded = [pa.DictionaryArray.from_arrays(*columns[name], safe=False) for name in PAIR_SCHEMA.names]

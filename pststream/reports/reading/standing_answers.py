@@ -22,9 +22,10 @@ from pststream.tables.owners import ID_COLUMNS
 RESULT_COLUMNS = [
     *[("rank", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("distance_m", pa.float64())],
     *[("score", pa.float64()), ("term", pa.string()), ("count", pa.int64()), ("as_of", TIME)],
+    ("attributes", pa.string()),
 ]
 ANSWERS = pa.schema([("owner", pa.string()), ("subscription_id", pa.string()), ("kind", pa.string()), *RESULT_COLUMNS])
-"""Columns of answers; those that the kind does not have are null."""
+"""Columns of answers; those that the kind does not have are null. Attributes are JSON."""
 
 CHANGES = pa.schema(
     [
@@ -208,6 +209,7 @@ class StandingAnswers:
             "term": rows.column("term"),
             "count": rows.column("count"),
             "as_of": pc.if_else(of_term, rows.column("ts"), self._times.take(pa.array(position))),
+            "attributes": self._reader.attributes(rows.column("object_key").fill_null(-1).to_numpy()),
         }
         return pa.table({field.name: columns[field.name] for field in schema}).cast(schema)
 

@@ -2,12 +2,14 @@
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from pststream.answers.contract import Values
 from pststream.answers.scored_index import Messages, ScoredIndex, ScoredSubscriptions
+from pststream.queries.shapes.contract import matched_lon
 from tests.oracles.scored_subscriptions import GREATEST_DISTANCE_M, Message, Scored, values
 from tests.worlds import LATS, LONS
 
@@ -77,7 +79,8 @@ def as_subscriptions(some: list[Scored], weights: Weights) -> ScoredSubscription
     offsets, terms = _lists([one.words for one in some])
     return ScoredSubscriptions(
         np.array([one.key for one in some], np.int64),
-        *(np.array([getattr(one, name) for one in some], np.float64) for name in ("lon", "lat", "alpha", "scale")),
+        *_points(some),
+        *(np.array([getattr(one, name) for one in some], np.float64) for name in ("alpha", "scale")),
         np.array([one.threshold for one in some], np.float32),
         offsets,
         terms,
@@ -89,8 +92,7 @@ def as_messages(some: list[Message], weights: Weights) -> Messages:
     """Return the arrays of messages; the ts of each is its key + 1,000."""
     offsets, terms = _lists([one.words for one in some])
     keys = np.array([one.key for one in some], np.int64)
-    lon, lat = (np.array([getattr(one, name) for one in some], np.float64) for name in ("lon", "lat"))
-    return Messages(keys, keys + 1_000, lon, lat, offsets, terms, _weights(terms, weights))
+    return Messages(keys, keys + 1_000, *_points(some), offsets, terms, _weights(terms, weights))
 
 
 def candidates(index: ScoredIndex, messages: list[Message], weights: Weights) -> dict[tuple[int, int], float]:
@@ -105,6 +107,11 @@ def by_pair(found: Values) -> dict[tuple[int, int], float]:
     pairs = list(zip(found.subscription.tolist(), found.object.tolist(), strict=True))
     assert len(set(pairs)) == len(pairs)
     return dict(zip(pairs, found.value.tolist(), strict=True))
+
+
+def _points(some: Sequence[Scored | Message]) -> tuple[np.ndarray, np.ndarray]:
+    lon, lat = (np.array([getattr(one, name) for one in some], np.float64) for name in ("lon", "lat"))
+    return matched_lon(lon, lat), lat
 
 
 def _lists(lists: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray]:

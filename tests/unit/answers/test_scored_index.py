@@ -25,6 +25,7 @@ from pststream.base.arrays import read_only
 from pststream.kernels.matching.postings import make_term_table
 from pststream.kernels.scored import find_candidates
 from pststream.kernels.scored.find_candidates import MANY_WORDS, MessageArrays, find_words
+from pststream.queries.shapes.contract import matched_lon
 from pststream.search.answerers import ANSWERERS
 from pststream.search.term_weights import EQUAL_WEIGHTS
 from tests.fuzz.cases import examples, seeds
@@ -256,7 +257,8 @@ def test_values_are_those_of_questions(tmp_path: Path, version: int) -> None:
     index.insert(
         ScoredSubscriptions(
             np.arange(len(parsed)),
-            *(np.array([one.point[axis] for one in parsed]) for axis in (0, 1)),
+            matched_lon(*np.array([one.point for one in parsed]).T),
+            np.array([one.point[1] for one in parsed]),
             np.array([one.alpha for one in parsed], np.float64),
             np.array([one.distance_scale_m for one in parsed], np.float64),
             np.full(len(parsed), np.inf, np.float32),
@@ -270,8 +272,9 @@ def test_values_are_those_of_questions(tmp_path: Path, version: int) -> None:
     terms = lists.flatten().to_numpy()
     offsets = np.cumsum([0, *lists.value_lengths().to_pylist()])
     keys, times, lon, lat = ([row[at] for row in rows] for at in (0, 2, 3, 4))
+    places = matched_lon(lon, lat), np.array(lat)
     found = index.find_candidates(
-        Messages(np.array(keys), np.array(times), np.array(lon), np.array(lat), offsets, terms, weights.of_terms(terms))
+        Messages(np.array(keys), np.array(times), *places, offsets, terms, weights.of_terms(terms))
     )
     assert len(found.value) > 5_000
     assert by_pair(found) == by_pair(expected)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pststream.cli.arguments import build_parser
 from pststream.cli.command import JoinedTexts
 from pststream.tables.ledgers import step_seconds
 from tests.commands import new_home, run_here
@@ -124,3 +125,8 @@ def test_values_of_a_repeated_option_are_joined(given: list[str], expected: str 
     parser.add_argument("--keep", action=JoinedTexts)
     arguments = [word for value in given for word in ("--keep", value)]
     assert parser.parse_args(arguments).keep == expected
+
+
+@pytest.mark.parametrize("given", ["a.csv b.csv --column text=x+y", "--column text=x+y a.csv b.csv"])
+def test_paths_may_follow_options(given: str) -> None:
+    assert build_parser().parse_args(["ingest", "objects", *given.split()]).paths == ["a.csv", "b.csv"]

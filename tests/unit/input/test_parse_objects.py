@@ -51,7 +51,87 @@ def test_a_good_row() -> None:
         "text": "Tea, free TEA",
         "text_breaks": None,
         "terms": sorted([slow.term_id("tea"), slow.term_id("free")]),
+        "attributes": None,
     }
+
+
+def parse_file(path: Path, options: ObjectOptions) -> tuple[list[dict[str, Any] | None], list[dict[str, Any]]]:
+    """Return the attributes of the accepted objects of a file, by name as `type value`, and the rejects."""
+    attributes, rejects = [], []
+    for chunk in read_chunks(str(path), None, options.sources, kept=options.kept):
+        accepted, rejected = parse_objects(chunk, options)
+        attributes += accepted.column("attributes").to_pylist(maps_as_pydicts="strict")
+        rejects += rejected.to_pylist()
+    shown = [row and {name: f"{one['type']} {one['value']}" for name, one in row.items()} for row in attributes]
+    return shown, rejects
+
+
+def test_other_columns_of_csv_are_attributes(tmp_path: Path) -> None:
+    """A column that is a field is none, one that is joined is; names of fields get a `_`; empty is absent."""
+    path = tmp_path / "x.csv"
+    rows = [
+        "2026-01-01,theft,street,-95,29,5.50,TRUE,2026-01-01 06:00,x,t,",
+        '2026-01-01,"a ""b""",,-95,29,"",no,n/a,,"",9',
+    ]
+    path.write_text("\n".join(["time,what,where,lon,lat,beat,sure,seen,source,text,_text", *rows, ""]), "utf-8")
+    columns = {"object_id": ["@row"], "ts": ["time"], "text": ["what", "where"]}
+    assert parse_file(path, ObjectOptions(columns)) == (
+        [
+            {"what": "text theft", "where": "text street", "beat": "text 5.50", "sure": "text TRUE",
+             "seen": "text 2026-01-01 06:00", "source": "text x", "_text": "text t"},
+            {"what": 'text a "b"', "sure": "text no", "seen": "text n/a", "__text": "text 9"},
+        ],
+        [],
+    )  # fmt: skip
+    types = {"beat": "number", "sure": "boolean", "seen": "time"}
+    names = ("beat", "sure", "seen", "source")
+    options = ObjectOptions(columns, timezone="America/Chicago", attributes=names, types=types, source="crimes")
+    assert parse_file(path, options)[0] == [
+        {"source": "text crimes", "beat": "number 5.50", "sure": "boolean true",
+         "seen": "time 2026-01-01T12:00:00.000000Z", "_source": "text x"},
+        {"source": "text crimes", "sure": "text no", "seen": "text n/a"},
+    ]  # fmt: skip
+    assert parse_file(path, ObjectOptions(columns, attributes=False))[0] == [None, None]
+
+
+def test_values_of_parquet_keep_their_types(tmp_path: Path) -> None:
+    columns = {name: [value, value] for name, value in GOOD.items()}
+    others = {
+        "f": pa.array([5.1, math.nan], pa.float32()), "i": pa.array([2**64 - 1, None], pa.uint64()),
+        "t": pa.array([datetime(2026, 1, 1, 9), None], pa.timestamp("ns")), "b": [True, None], "s": ["x", None],
+        "n": [{"a": [math.inf, 1.5], "d": datetime(2026, 1, 1)}, None], "bytes": [b"x", b"y"], "null": pa.nulls(2),
+    }  # fmt: skip
+    pq.write_table(pa.table({**columns, "lon": [1.0, 1.0], "lat": [1.0, 1.0], **others}), tmp_path / "x.parquet")
+    assert parse_file(tmp_path / "x.parquet", ObjectOptions(timezone="America/Chicago")) == (
+        [
+            {"f": "number 5.1", "i": "number 18446744073709551615", "t": "time 2026-01-01T15:00:00.000000Z",
+             "b": "boolean true", "s": "text x", "n": 'json {"a": [null, 1.5], "d": "2026-01-01T00:00:00"}'},
+            None,
+        ],
+        [],
+    )  # fmt: skip
+
+
+def test_attributes_have_bounds(tmp_path: Path) -> None:
+    """256 names and 64 KiB are accepted in every format; one more is a reject, and the other rows are not."""
+    good = GOOD | {"lon": 1.0, "lat": 1.0}
+    names = [f"a{number}" for number in range(257)]
+    rows = [
+        good | dict.fromkeys(names[:256], "x"), good | dict.fromkeys(names, "x"),
+        good | {"a0": "x" * (65_536 - 2)}, good | {"a0": "x" * (65_536 - 1)}, good,
+    ]  # fmt: skip
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    table = pa.Table.from_pylist([dict.fromkeys(names) | row for row in rows])
+    pq.write_table(table, tmp_path / "x.parquet")
+    header = [*good, *names]
+    lines = [",".join(str(row.get(name, "")).join('""') for name in header) for row in rows]
+    (tmp_path / "x.csv").write_text("\n".join([",".join(header), *lines, ""]), "utf-8")
+    for ending in ("jsonl", "parquet", "csv"):
+        attributes, rejected = parse_file(tmp_path / f"x.{ending}", ObjectOptions())
+        assert [len(row or ()) for row in attributes] == [256, 1, 0]
+        assert [(r["row"], r["field"], r["reason"]) for r in rejected] == [
+            (2, "attributes", "attributes_too_long"), (4, "attributes", "attributes_too_long"),
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -113,10 +113,17 @@ def test_rejected(record: dict[str, Any], field: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("keywords", "detail"),
     [
-        ("coffee OR cake", "keywords of topk are words alone, without AND, OR, NOT, * and parentheses"),
-        ("(coffee)", "keywords of topk are words alone, without AND, OR, NOT, * and parentheses"),
-        (" ".join(f"w{number}" for number in range(65)), "keywords of topk are at most 64 different words"),
+        ("coffee OR cake", "at character 8: OR is not possible here; expected words, phrases, NOT before one of them"),
+        ("(coffee)", "at character 1: ( is not possible here; expected words, phrases, NOT before one of them"),
+        ("coffee *", "at character 8: * is not possible here; expected words, phrases, NOT before one of them"),
+        (
+            " ".join(f"w{number}" for number in range(65)),
+            "at character 1: it has more than 64 different words; expected fewer words",
+        ),
         ("!", "at character 1: ! has no letter and no digit; expected a word"),
+        ("NOT coffee", "at character 1: there is no word that a text must have; expected a word"),
+        ('"green tea" NOT tea', "at character 1: no text satisfies it; expected a word that is not excluded"),
+        ("coffee NOT", "at character 8: NOT is not possible here; expected words, phrases, NOT before one of them"),
     ],
 )
 def test_what_is_wrong_with_the_words_of_topk(keywords: str, detail: str) -> None:

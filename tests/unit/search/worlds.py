@@ -120,7 +120,10 @@ def some_question(rnd: random.Random, kind: str, objects: Sequence[Row]) -> dict
     if kind == "knn":
         question["max_distance_m"] = rnd.choice((None, None, 0, 1.0, 5000.0, 1e6))
     if kind == "topk":
-        question["keywords"] = " ".join(f'"{word}"' for word in rnd.choices((*WORDS, "nowhere"), k=rnd.randrange(1, 6)))
+        *words, other = rnd.sample((*WORDS, "nowhere"), rnd.randrange(2, 7))
+        words += rnd.choice(([], [], [" ".join(rnd.choices(WORDS[:3], k=2))]))
+        excluded = f' NOT "{other}"' if rnd.randrange(4) == 0 and other not in WORDS[:3] else ""
+        question["keywords"] = " ".join(f'"{word}"' for word in words) + excluded
         question["alpha"] = rnd.choice((0, 0.0, 0.3, 0.5, 0.9, 1))
         question["distance_scale_m"] = rnd.choice((None, 1.0, 5000.0, 1e6))
     return question

@@ -47,6 +47,7 @@ def rows(first: int, count: int) -> pa.RecordBatch:
         "text": [""] * count,
         "text_breaks": [None for key in keys],
         "terms": [[int(key)] for key in keys],
+        "attributes": [None] * count,
         "ingest_id": np.ones(count, np.int64),
     }
     return pa.RecordBatch.from_pydict(values, schema=SCHEMA)
