@@ -294,7 +294,7 @@ FIELDS = {
     + ("where", "created_at", "expires_at"),
     "delete": ("op", "owner", "subscription_id", "at", "payload"),
     "replace": ("op", "owner", "subscription_id", "kind", "keywords", "bbox", "circle", "geometry", "payload")
-    + ("at", "expires_at"),
+    + ("where", "at", "expires_at"),
 }
 MEMORY_FIELDS = ("point", "k", "window", "step", "alpha", "distance_scale_m", "max_distance_m")
 

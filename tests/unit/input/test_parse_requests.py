@@ -110,6 +110,8 @@ def test_an_insertion() -> None:
             ("lon", "lat", "k", "max_distance_m", "alpha", "distance_scale_m", "window_us", "window_objects", "step_us")
         ),
         "payload": None,
+        "conditions": None,
+        "condition_names": None,
     }
 
 
@@ -125,7 +127,7 @@ def test_a_deletion() -> None:
     ((request,), _) = parse([deletion])
     assert (request["subscription_id"], request["effective_at"]) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
     assert json.loads(request["payload"]) == {"why": "done"}
-    rest = ["kind", *REQUESTS.names[6:-1]]
+    rest = ["kind", *(name for name in REQUESTS.names[6:] if name != "payload")]
     assert [request[name] for name in rest] == [None] * len(rest)
 
 
@@ -237,6 +239,7 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
         ({"expires_at": "2026-01-01T00:00:00Z"}, "expires_at", "empty_validity", ""),
         ({"created_at": None, "expires_at": "2026-05-01"}, "expires_at", "empty_validity", ""),
         ({"expires_at": [1]}, "expires_at", "unreadable_time", ""),
+        ({"where": {"score": {"ge": 5}}}, "where", "unreadable_where", "did you mean gte?"),
         ({"payload": {"score": float("inf")}}, "payload", "unreadable_payload", "JSON"),
         ({"payload": "tea"}, "payload", "unreadable_payload", "not an object"),
         ({"payload": ["tea"]}, "payload", "unreadable_payload", "not an object"),

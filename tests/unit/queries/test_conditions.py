@@ -125,3 +125,12 @@ def test_what_is_no_condition_is_refused_with_advice(where: Any, detail: str) ->
         parse_where_field({"where": where})
     assert (fault.value.field, fault.value.reason) == ("where", "unreadable_where")
     assert detail in fault.value.detail
+
+
+def test_the_test_that_fails_first_is_named() -> None:
+    condition = parse_where_field({"where": {"offense": ["robbery", "fraud"], "magnitude": {"gte": 5}}})
+    stored = {"magnitude": {"type": "text", "value": "7"}, "offense": {"type": "text", "value": "theft"}}
+    said = """the attribute 'offense' is 'theft' (text), and the condition is ["fraud", "robbery"]"""
+    assert first_failed_test(condition, stored) == said
+    assert first_failed_test(condition, {}) == "the attribute 'magnitude' is absent, and the condition is {\"gte\": 5}"
+    assert first_failed_test(condition, stored | {"offense": {"type": "text", "value": "fraud"}}) is None
