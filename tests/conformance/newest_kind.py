@@ -32,7 +32,13 @@ from pststream.queries.kinds.contract import (
     WordWeights,
 )
 from pststream.queries.kinds.fields import EVERYTHING, parse_k_field, parse_point_field, parse_window_field
-from pststream.queries.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_field, satisfy_keywords, words_of_keywords
+from pststream.queries.kinds.keywords import (
+    KEYWORD_COLUMNS,
+    parse_keyword_field,
+    satisfy_keywords,
+    stored_clauses,
+    words_of_keywords,
+)
 from pststream.queries.shapes.contract import Region
 from pststream.queries.shapes.registry import request_schema
 
