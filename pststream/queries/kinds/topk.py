@@ -186,9 +186,14 @@ SCALE_BOUNDS = (1.0, 1e9)
 
 def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:
     """Parse the fields of a question; raises FieldError."""
+    point, words = parse_point_field(record), parse_words(record, limits.request)
+    parts = (words.clauses, words.verified, words.phrases)
+    clauses, verified, phrases = (tuple(map(tuple, part or ())) for part in parts)
     return ParsedQuestion(
-        point=parse_point_field(record),
-        clauses=tuple(map(tuple, parse_words(record, limits.request).clauses)),
+        point=point,
+        clauses=clauses,
+        verified=verified,
+        phrases=phrases,
         k=parse_k_field(record, limits.max_k),
         window=parse_window_field(record, counts_objects=True),
         alpha=parse_alpha(record),
@@ -226,13 +231,13 @@ def parse_words(record: Mapping[str, Any], limits: RequestLimits) -> StoredKeywo
 def store_words(keywords: str, max_words: int) -> StoredKeywords:
     """Return the keywords with each of their words, in phrases or alone, as a clause of its own.
 
-    `verified` has a clause for each word or phrase that is excluded, and if there are phrases one with the words that
-    count wherever they stand. Raises ExpressionError.
+    `verified` has a clause for each word or phrase that is excluded, and if there are phrases or exclusions one with
+    the words that count wherever they stand. Raises ExpressionError.
     """
     asked = parse_word_list(keywords, max_words=max_words, max_distinct=MAX_CLAUSES)
     alone = sorted({term_of(word) & ~1 for word in asked.alone})
     verified = [[term_of(*words) | 1] for words in asked.excluded]
-    verified += [alone] if asked.phrases and alone else []
+    verified += [alone] if alone and (asked.phrases or asked.excluded) else []
     phrases = [[term_of(word) for word in words] for words in (*asked.phrases, *asked.excluded) if len(words) > 1]
     clauses = [[term_of(word)] for word in words_of_list(asked)]
     return StoredKeywords(keywords, clauses, verified or None, phrases or None)

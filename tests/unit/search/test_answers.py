@@ -22,6 +22,7 @@ from pststream.kernels.questions.codes import (
 from pststream.kernels.questions.question_arrays import choose_clauses, first_row_of
 from pststream.kernels.questions.rows_in_regions import choose_paths
 from pststream.kernels.questions.scores import DEGREE, greatest_place_score, least_cosine, least_haversine_of_cell
+from pststream.queries.shapes.contract import matched_lon
 from pststream.search import answerers, best_objects, object_snapshot
 from pststream.search.answer_blocks import bound_rows, slice_window
 from pststream.search.answerers import ANSWERERS
@@ -29,6 +30,7 @@ from pststream.search.best_objects import PointQuestions, find_nearest_objects, 
 from pststream.search.object_segments import first_rows_of_cells
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import clauses_of, region_arrays
+from pststream.search.verified_questions import verified_of
 from tests.fuzz.cases import examples, seeds
 from tests.oracles.questions import answer, logged
 from tests.oracles.twin_expressions import words_of
@@ -271,8 +273,9 @@ def test_best_objects_are_those_of_the_twin(tmp_path, kind, seed) -> None:
         records.append(some_question(rnd, kind, rows) | fixed)
     points = [(record["point"]["lon"], record["point"]["lat"]) for record in records]
     scales = [(record.get("alpha", 0), record.get("distance_scale_m") or 25_000.0) for record in records]
+    lon, lat = np.array(points, np.float64).T
     questions = PointQuestions(
-        points=np.array(points, np.float64),
+        points=np.column_stack([matched_lon(lon, lat), lat]),
         k=np.array([record["k"] for record in records]),
         clauses=clauses_of(asked(records)),
         after=np.array([boundary_of(rows, record["window"], end) for record in records]),
@@ -281,6 +284,7 @@ def test_best_objects_are_those_of_the_twin(tmp_path, kind, seed) -> None:
         farthest=np.array(
             [np.inf if most is None else most for most in (one.get("max_distance_m") for one in records)], np.float32
         ),
+        verified=verified_of(asked(records)),
     )
     best = find(snapshot, questions)
     objects, keys = [logged(*row) for row in rows], {row[1]: row[0] for row in rows}

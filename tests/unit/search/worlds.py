@@ -19,7 +19,7 @@ from pststream.queries.text.tokenizer import term_id, terms_of
 from pststream.search.answer_rows import AnswerRows
 from pststream.search.answerers import answer_questions
 from pststream.search.object_cache import ObjectCache
-from pststream.search.object_snapshot import ObjectSnapshot
+from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion
 from pststream.search.read_questions import parse_question
 from pststream.search.term_weights import TermWeights
@@ -180,7 +180,7 @@ def weights_of(folder: Path, statistics: Statistics) -> TermWeights:
     return TermWeights(3, total, len(counts), (str(path),), str(folder / "cache"), 10**9)
 
 
-def asked(records: Sequence[dict[str, Any]], up_to_key: int = 2**63 - 1) -> list[TimedQuestion]:
+def asked(records: Sequence[dict[str, Any]], up_to_key: int = LAST_KEY) -> list[TimedQuestion]:
     """Parse questions."""
     parsed = [parse_question(record, LIMITS, "UTC") for record in records]
     return [TimedQuestion(one.parsed, one.as_of, up_to_key, where=one.where) for one in parsed]
@@ -191,7 +191,7 @@ def check_answers(
     rows: Sequence[Row],
     kind: str,
     records: Sequence[dict[str, Any]],
-    up_to_key: int = 2**63 - 1,
+    up_to_key: int = LAST_KEY,
     statistics: Statistics | None = None,
 ) -> int:
     """Compare the answers of questions of a kind with those of the twin; return the number of rows."""
