@@ -31,9 +31,9 @@ demo: setup  ## run the main job end to end on built-in data and write a report
 test: setup lint  ## run all checks and the first tier of tests: each promise once
 	$(PYTEST) -m "not deep and (not slow or promise) and not days and not chaos and not hosts"
 
-test-deep: setup  ## run the second tier of tests: more cases of each promise, clusters, all DAGs; WITHOUT=FOLDER
+test-deep: setup  ## run the second tier of tests: more cases of each promise, clusters, all DAGs
 	$(PYTEST) -m "(deep or (slow and not promise)) and not days and not chaos and not hosts" \
-		--ignore-glob='*benchmark*' $(WITHOUT:%=--ignore=%)
+		--ignore-glob='*benchmark*'
 
 test-benchmarks: setup  ## run all tests of benchmarks (the first tier has one of each promise)
 	$(PYTEST) -m "not hosts" tests/unit/benchmarks tests/unit/answers/test_benchmarks.py \

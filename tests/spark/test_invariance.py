@@ -206,7 +206,10 @@ def test_fifty_cuts(tmp_path: Path) -> None:
 def test_the_cut_of_the_logs_into_files(tmp_path: Path, files: int) -> None:
     """Where the lateness holds everything, the cut of the log into files changes nothing either."""
     source = worlds.random_world(14, objects=150, requests=150, files=1)
-    things, asked = source.object_files[0], source.request_files[0]
+    # Other files have other formats, in which attributes have other types, and Parquet has no unknown field.
+    left_out = ("where", "keyword")
+    asked = [{name: value for name, value in row.items() if name not in left_out} for row in source.request_files[0]]
+    source, things = replace(source, request_files=[asked]), source.object_files[0]
     recut = replace(
         source,
         object_files=worlds.cut(things, files),
