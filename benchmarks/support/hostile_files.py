@@ -222,7 +222,7 @@ CATALOGUE = (
         1,
     ),
     HostileFile("values.jsonl", "objects", partial(_many_values, "text"), JUDGED, "row_too_long", 1),
-    HostileFile("other-values.jsonl", "objects", partial(_many_values, "note"), JUDGED, "", 2),
+    HostileFile("other-values.jsonl", "objects", partial(_many_values, "note"), JUDGED, "attributes_too_long", 1),
     HostileFile(
         "nested.jsonl",
         "objects",
