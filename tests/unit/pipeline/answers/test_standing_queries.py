@@ -39,7 +39,10 @@ from tests.unit.answers.scored_index_worlds import as_messages, as_subscriptions
 
 SCHEMA = pa.schema(
     {
-        **{name: pa.int64() for name in ("request_key", "subscription_key", "k", "window_us", "window_objects")},
+        **{
+            name: pa.int64()
+            for name in ("request_key", "subscription_key", "replaced_key", "k", "window_us", "window_objects")
+        },
         **{name: pa.string() for name in ("op", "kind")},
         **{name: pa.timestamp("us", "UTC") for name in ("effective_at", "expires_at")},
         **{name: pa.float64() for name in ("lon", "lat", "alpha", "distance_scale_m", "max_distance_m")},

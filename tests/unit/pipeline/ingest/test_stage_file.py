@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pststream.base import names
+from pststream.base.arrow_columns import ATTRIBUTES, BREAKS
 from pststream.base.errors import InputFileError, RetryableError
 from pststream.base.progress import no_progress
 from pststream.input.input_files import sha256_of
@@ -81,7 +82,8 @@ def objects(*times: int) -> pa.RecordBatch:
     columns = [
         pa.array(range(1, count + 1), pa.int64()), pa.array([f"o{n}" for n in range(count)]),
         pa.array(times, pa.int64()).cast(OBJECTS.field("ts").type), pa.array([1.5] * count), pa.array([2.5] * count),
-        pa.array(["coffee"] * count), pa.array([[7]] * count, pa.list_(pa.int64())),
+        pa.array(["coffee"] * count), pa.nulls(count, BREAKS), pa.array([[7]] * count, pa.list_(pa.int64())),
+        pa.nulls(count, ATTRIBUTES),
     ]  # fmt: skip
     return pa.RecordBatch.from_arrays(columns, schema=OBJECTS)
 
