@@ -47,7 +47,7 @@ def questions(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of mixed questions, some of them about versions."""
     rnd = random.Random(4)
     rows = some_objects(random.Random(3), 900)
-    asked = [{**some_question(rnd, rnd.choice(KINDS), rows), "question_id": str(n)} for n in range(90)]
+    asked = [{**some_question(rnd, rnd.choice(KINDS), rows), "question_id": str(n)} for n in range(300)]
     for question in rnd.sample(asked, 20):
         question["version"] = rnd.choice((1, 2, 3, 99))
     path = tmp_path_factory.mktemp("questions") / "q.jsonl"
@@ -86,10 +86,10 @@ def test_the_answers_are_those_of_ask(
         monkeypatch.setattr(answer_blocks, "BLOCK_QUESTIONS", 3)
     answers, document = landed(home, questions, tmp_path)
     assert answers == expected
-    assert document["questions"] == 60 and document["rows"] == expected.num_rows
+    assert document["questions"] == 300 and document["rows"] == expected.num_rows
     out = tmp_path / "a.parquet"
     home.run("ask", questions, "--out", out)
-    assert pq.read_table(out) == expected
+    assert pq.read_table(out).drop_columns(["attributes"]) == expected
 
 
 def test_segments_are_split_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,6 +115,6 @@ def test_the_answers_stay_the_same_while_files_are_rewritten(
     assert {path.name for path in (home.path / "tables" / "objects").glob("*.parquet")} > files
     home.run("plan", "--planner", "grid")
     home.run("balance", "local")
-    assert pa.concat_tables([first, *tables]) == expected
+    assert pa.concat_tables([first, *tables]).drop_columns(["attributes"]) == expected
     assert landed(home, questions, tmp_path)[0] == expected
     assert home.run("check")["success"]
