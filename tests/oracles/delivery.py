@@ -1,6 +1,6 @@
 """Compute the messages of a home slowly: every pair and every change of every finished batch, in order, as plain dicts.
 
-Keywords are words, AND, OR and parentheses. How a kind with memory shows its subscriptions is taken from the kind.
+How a kind with memory shows its subscriptions is taken from the kind.
 """
 
 import datetime as dt
@@ -13,6 +13,7 @@ from pststream.base import names
 from pststream.queries.kinds.registry import stored_kind
 from pststream.state.home import Home
 from pststream.tables.delta_tables import read_table
+from tests.oracles import twin_expressions
 from tests.oracles.text import words
 
 Row = dict[str, Any]
@@ -67,7 +68,7 @@ def pair(batch_id: int, thing: Row, asked: Row, retracted: bool) -> Row:
         "kind": kind,
         "batch_id": batch_id,
         **({"retracts": ids["matched"]} if retracted else {}),
-        "object": shown(thing) | {"text": thing["text"]},
+        "object": whole(thing),
         "subscription": subscription(asked),
         "words": common_words(thing, asked),
     }
@@ -132,7 +133,7 @@ def object_change(batch: Row, row: Row, thing: Row | None, asked: Row) -> Row:
         "row": hashed("row", *place, asked["request_key"], asked["subscription_id"]),
         "rank": row["rank"],
         **value,
-        "object": erased if thing is None else shown(thing) | {"text": thing["text"]},
+        "object": erased if thing is None else whole(thing),
         "subscription": subscription(asked),
         "words": [] if thing is None else common_words(thing, asked),
     }
@@ -161,6 +162,17 @@ def shown(thing: Row) -> Row:
     return {"object_id": thing["object_id"], "ts": iso(thing["ts"]), "lon": thing["lon"], "lat": thing["lat"]}
 
 
+def whole(thing: Row) -> Row:
+    """Show an object with its text and the first attributes, which have 16 KiB of JSON together, each as an object."""
+    attributes, left = Row(), 16 * 1024
+    for name, one in thing["attributes"] or ():
+        value = json.loads(one["value"]) if one["type"] in ("number", "boolean", "json") else one["value"]
+        left -= len(json.dumps({name: value}, separators=(",", ":")))
+        attributes |= {name: value} if left >= 0 else {}
+    is_cut = {"attributes_cut": True} if left < 0 else {}
+    return shown(thing) | {"text": thing["text"]} | ({"attributes": attributes} if thing["attributes"] else {}) | is_cut
+
+
 def subscription(asked: Row) -> Row:
     payload = json.loads(asked["payload"]) if asked["payload"] else None
     fields = {"keywords": asked["keywords"]}
@@ -171,8 +183,18 @@ def subscription(asked: Row) -> Row:
 
 
 def common_words(thing: Row, asked: Row) -> list[str]:
-    wanted = words((asked["keywords"] or "").replace("AND", " ").replace("OR", " "))
-    return sorted(set(wanted) & set(words(thing["text"])))
+    wanted = included(twin_expressions.parse(asked["keywords"])) if asked["keywords"] else set()
+    return sorted(wanted & set(words(thing["text"])))
+
+
+def included(tree: twin_expressions.Tree, counts: bool = True) -> set[str]:
+    """Return the words of an expression, those of its phrases too, but not those that it excludes."""
+    kind, inside = tree
+    if kind == "words":
+        return set(inside) if counts else set()
+    if kind == "not":
+        return included(inside, not counts)
+    return {word for part in inside or () for word in included(part, counts)}
 
 
 def pair_id(kind: str, thing: Row, asked: Row) -> str:
