@@ -20,7 +20,6 @@ from tests.commands import KILLED, Home, new_home, run_here
 from tests.fuzz.cases import seeds
 from tests.kill_and_rerun import table_of
 from tests.oracles import twin, twin_expressions, twin_rows
-from tests.oracles.twin import Incarnation, PublishedObject
 from tests.oracles.twin_rows import LogFile
 
 pytestmark = pytest.mark.e2e
@@ -41,13 +40,7 @@ def expected(steps: list[tuple[str, Any]], lateness: int) -> tuple[set[tuple[str
         elif what == "withdraw":
             objects.withdraw(twin.Withdrawal(frozenset(value)))
     lives = [life for of_id in requests.lives.values() for life in of_id]
-    pairs = {(o.object_id, o.ts, s.subscription_id) for o in objects.accepted for s in lives if matches(o, s)}
-    return pairs, outcome.reasons("objects")
-
-
-def matches(thing: PublishedObject, life: Incarnation) -> bool:
-    in_time = life.created_at <= thing.ts and (life.end is None or thing.ts < life.end)
-    return in_time and twin.in_region(thing, life) and twin_expressions.holds(life.tree, thing.words)
+    return twin.all_matches(objects.accepted, lives), outcome.reasons("objects")
 
 
 def home_at(path: Path, **settings: Any) -> Home:
