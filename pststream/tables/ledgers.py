@@ -43,6 +43,7 @@ class FileRow(TypedDict):
     rows: int
     accepted: int
     rejected: int
+    attributed: int
     watermark: dt.datetime | None
     min_ts: dt.datetime | None
     max_ts: dt.datetime | None

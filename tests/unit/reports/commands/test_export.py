@@ -54,10 +54,10 @@ def test_csv(hand_home: Home, tmp_path: Path) -> None:
     out = tmp_path / "m.csv"
     assert export_matches(hand_home, str(out)) == {"out": str(out), "rows": 3}
     assert out.read_text("utf-8") == (
-        "object_id,owner,subscription_id,ts,batch_id,plan_version,payload\n"
-        "o1,,s1,2026-03-01T00:01:00.000000Z,1,1,\n"
-        'o2,,s2,2026-03-01T00:02:00.000000Z,1,1,"{""user"": ""Ada""}"\n'
-        "o3,,s1,2026-03-01T00:03:00.000000Z,2,1,\n"
+        "object_id,owner,subscription_id,ts,batch_id,plan_version,payload,attributes\n"
+        "o1,,s1,2026-03-01T00:01:00.000000Z,1,1,,\n"
+        'o2,,s2,2026-03-01T00:02:00.000000Z,1,1,"{""user"": ""Ada""}",\n'
+        "o3,,s1,2026-03-01T00:03:00.000000Z,2,1,,\n"
     )
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["m.csv"]
 
@@ -158,7 +158,7 @@ def test_json_lines(hand_home: Home, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     assert rows[1] == {
         "object_id": "o2", "owner": "", "subscription_id": "s2", "ts": "2026-03-01T00:02:00.000000Z",
-        "batch_id": 1, "plan_version": 1, "payload": {"user": "Ada"},
+        "batch_id": 1, "plan_version": 1, "payload": {"user": "Ada"}, "attributes": None,
     }  # fmt: skip
     assert [row["payload"] for row in rows] == [None, {"user": "Ada"}, None]
 
