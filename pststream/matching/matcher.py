@@ -14,7 +14,7 @@ from pststream.kernels.matching.index_cells import sort_points
 from pststream.kernels.matching.match_segment import Deleted, Objects, SearchCounts, append_lists, match_segment
 from pststream.kernels.matching.postings import LIVE_LEVEL, LiveTerms, add_keys
 from pststream.matching.segments import NO_DELETIONS, Deletions, Segment, SegmentCache, deleted_pieces, without_pieces
-from pststream.matching.verified_clauses import LivePhrases
+from pststream.matching.verified_clauses import join_phrases
 from pststream.queries.text.phrases import PhraseTable
 from pststream.storage.array_cache import Paths
 
@@ -197,7 +197,7 @@ class LiveTermFilter:
     def __init__(self) -> None:
         self._keys_of: dict[Paths, int] = {}
         self._every_object: set[Paths] = set()
-        self._phrases = LivePhrases()
+        self._phrases: list[PhraseTable] = []
         self._added = 0
         self._levels: set[int] = set()
         self._words = np.zeros(1 << 10, np.uint64)
@@ -219,13 +219,13 @@ class LiveTermFilter:
         filter_words, levels, phrases = self._words, self._levels, self._phrases
         if added > 2 * needed or BITS_PER_KEY * added > 64 * len(filter_words):
             segments = cache.segments(wanted)
-            added, levels, phrases = needed, set(), LivePhrases()
+            added, levels, phrases = needed, set(), []
             words = BITS_PER_KEY * needed // 64
             filter_words = np.zeros(1 << max(10, int(words + words // 4).bit_length()), np.uint64)
         for segment in segments.values():
             add_keys(filter_words, segment.cells, segment.cell_buckets, segment.buckets, segment.keys, segment.terms)
             levels = levels | {min(int(level), LIVE_LEVEL) for level in segment.levels}
-        phrases = phrases.with_segments(segments.values())
+        phrases = join_phrases(phrases, segments.values())
         every = {paths for paths in self._every_object if paths in wanted}
         every |= {paths for paths, segment in segments.items() if has_every_object(segment)}
         # Nothing counts as added before it is: reading a segment may fail, and the process goes on with a later batch.
@@ -240,7 +240,7 @@ class LiveTermFilter:
     @property
     def phrases(self) -> list[PhraseTable]:
         """The phrases of live subscriptions, and some of ended ones."""
-        return self._phrases.tables
+        return self._phrases
 
     def arrays(self) -> LiveTerms:
         """Return the filter as kernels take it."""

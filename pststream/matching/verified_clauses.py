@@ -43,34 +43,27 @@ class VerifiedClauses(NamedTuple):
         return cls(keys, clause_offsets, *take_lists((literals, values), clause))
 
     def hold(self, keys: np.ndarray, objects: np.ndarray, terms: Csr) -> np.ndarray:
-        """Return whether the clauses of each pair hold, as those of a subscription without any do: bool[n].
+        """Return whether the clauses of each pair hold, as those of a subscription without any do: bool[n]. Some
+        subscription has clauses.
 
         keys, objects   int64[n] each          subscription key and object of each pair
         terms           int64[o+1], int64[]    ascending terms of each object, with those of its phrases
         """
-        satisfied = np.ones(len(keys), bool)
-        if len(self.keys):
-            row, has_clauses = find_among(keys, self.keys)
-            chosen = np.flatnonzero(has_clauses)
-            satisfied[chosen] = verify_clauses(objects[chosen], row[chosen], *terms, *self[1:])
-        return satisfied
+        row, has_clauses = find_among(keys, self.keys)
+        return np.asarray(verify_clauses(objects, np.where(has_clauses, row, -1), *terms, *self[1:]))
 
 
-class LivePhrases:
-    """The phrases of index segments: tables of growing size, so that a new segment does not sort all phrases again."""
-
-    def __init__(self, tables: Sequence[PhraseTable] = ()) -> None:
-        self.tables = list(tables)
-
-    def with_segments(self, segments: Iterable[Segment]) -> "LivePhrases":
-        """Return these phrases and those of some segments."""
-        tables = self.tables.copy()
-        for segment in segments:
-            if len(segment.phrases):
-                tables.append(PhraseTable(segment.phrase_words, segment.phrases))
-            while len(tables) > 1 and len(tables[-2]) < 2 * len(tables[-1]):
-                tables[-2:] = [tables[-2].joined(tables[-1])]
-        return LivePhrases(tables)
+def join_phrases(tables: Sequence[PhraseTable], segments: Iterable[Segment]) -> list[PhraseTable]:
+    """Return the phrases of some tables and segments, in tables of falling size, so that a new segment does not sort
+    all phrases again.
+    """
+    joined = list(tables)
+    for segment in segments:
+        if len(segment.phrases):
+            joined.append(PhraseTable(segment.phrase_words, segment.phrases))
+        while len(joined) > 1 and len(joined[-2]) < 2 * len(joined[-1]):
+            joined[-2:] = [joined[-2].joined(joined[-1])]
+    return joined
 
 
 TEXT_COLUMNS = ("text", "text_breaks")

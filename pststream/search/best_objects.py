@@ -248,7 +248,8 @@ def keep_verified(
         parts.append(BestObjects(asked[best.question[chosen]], *(column[chosen] for column in best[1:])))
         asked, most = asked[~is_done], 4 * most[~is_done]
     columns = [np.concatenate(of_parts) for of_parts in zip(*parts, strict=True)]
-    return BestObjects(*(column[np.argsort(columns[0], kind="stable")] for column in columns))
+    by_question = np.argsort(columns[0], kind="stable")
+    return BestObjects(*(column[by_question] for column in columns))
 
 
 def _find_nearest(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:

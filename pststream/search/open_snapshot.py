@@ -9,6 +9,7 @@ from pststream.search.object_cache import ObjectCache, ObjectFile, group_files
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.stored_conditions import attribute_cache
 from pststream.search.term_weights import TermWeights
+from pststream.search.verified_questions import texts_cache
 from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
@@ -98,9 +99,11 @@ def open_snapshot(home: Home, settings: Settings) -> ObjectSnapshot:
 
 
 def discard_segments(settings: Settings, groups: Collection[Paths]) -> None:
-    """Delete the segments of these groups of data files, and the attributes of their objects, from the node's cache."""
+    """Delete the segments of these groups of data files, and the attributes and texts of their objects, from the node's
+    cache.
+    """
     for paths in groups:
-        for cache in (object_cache, attribute_cache):
+        for cache in (object_cache, attribute_cache, texts_cache):
             cache(settings.cache_dir, settings.cache_bytes).discard(paths)
 
 

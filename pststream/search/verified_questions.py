@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base.arrays import distinct_values, make_read_only, offsets_of
-from pststream.base.arrow_columns import Csr, csr, one_array, take_lists
+from pststream.base.arrow_columns import BREAKS, Csr, csr, one_array, take_lists
 from pststream.kernels.matching.verify_clauses import verify_clauses
 from pststream.kernels.parsing.texts import hash_texts
 from pststream.kernels.questions.scores import sum_squares
@@ -45,14 +45,15 @@ class SegmentTexts(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def _cache(folder: str, max_bytes: int) -> ArrayCache:
+def texts_cache(folder: str, max_bytes: int) -> ArrayCache:
+    """Return the process's cache of the words of texts in order; its folder is one of those of segments of objects."""
     return ArrayCache(folder, max_bytes, LAYOUT)
 
 
 def texts_of_segment(snapshot: ObjectSnapshot, number: int) -> SegmentTexts:
     """Return the words of the texts of a segment of a snapshot that was made from data files."""
     paths, segment, weights = snapshot.sources[number], snapshot.segments[number], snapshot.term_weights
-    cache = _cache(weights.cache_dir, weights.cache_bytes)
+    cache = texts_cache(weights.cache_dir, weights.cache_bytes)
     return SegmentTexts(**cache.arrays(paths, lambda: _build(paths, segment)._asdict()))
 
 
@@ -64,7 +65,7 @@ def _build(paths: Paths, segment: ObjectSegment) -> SegmentTexts:
                 rows = file.read_row_group(group, ["lon", "lat", *TEXT_COLUMNS])
                 points.append(np.stack([rows.column(name).to_numpy() for name in ("lon", "lat")]))
                 text, breaks = (one_array(rows.column(name)) for name in TEXT_COLUMNS)
-                parts.append(split_texts(text.cast(pa.string()), breaks.cast(pa.list_(pa.int32()))))
+                parts.append(split_texts(text.cast(pa.string()), breaks.cast(BREAKS)))
     part_offsets = offsets_of(np.concatenate([np.diff(part.part_offsets) for part in parts]))
     word_offsets = offsets_of(np.concatenate([np.diff(part.word_offsets) for part in parts]))
     terms = segment.find_terms(np.concatenate([part.words for part in parts]))
@@ -124,14 +125,6 @@ class VerifiedQuestions(NamedTuple):
         """Which questions have verified clauses or, of `topk`, phrases: bool[q]."""
         return (np.diff(self.clause_offsets) > 0) | (np.diff(self.phrase_offsets) > 0)
 
-    def take(self, questions: np.ndarray) -> "VerifiedQuestions":
-        """Return those of some questions: int64[n]."""
-        columns = list[np.ndarray]()
-        for outer, inner, values in (self[:3], self[3:]):
-            offsets, items = take_lists((outer, np.arange(len(inner) - 1)), questions)
-            columns += [offsets, *take_lists((inner, values), items)]
-        return VerifiedQuestions(*columns)
-
     def hold(self, snapshot: ObjectSnapshot, question: np.ndarray, segment: np.ndarray, row: np.ndarray) -> np.ndarray:
         """Return whether objects satisfy the clauses of questions: bool[n]; question, segment, row int64[n] each."""
         satisfied = np.ones(len(question), bool)
@@ -164,7 +157,7 @@ class VerifiedQuestions(NamedTuple):
 
         pairs   int64[n] each   object and question
         """
-        offsets, _, _ = phrases = self.phrase_offsets, self.word_offsets, self.words
+        phrases = self.phrase_offsets, self.word_offsets, self.words
         ids = hash_texts(np.ascontiguousarray(self.words).view(np.uint8), 8 * self.word_offsets)
         squares = sum_squares(asked.offsets, np.arange(len(asked.terms)), asked.weights)
         of_asked = np.ascontiguousarray(asked.records), squares

@@ -85,11 +85,16 @@ class Deletions(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The arrays of a group of data files; scored_words: distinct words of the scored ones, int64[] ascending."""
+    """The arrays of a group of data files.
+
+    scored_words     int64[]   distinct words of the scored ones, ascending
+    verified_scores  int64[]   keys of the scored ones with phrases or exclusions
+    """
 
     queries: Queries
     deletions: Deletions
     scored_words: np.ndarray
+    verified_scores: np.ndarray
 
 
 class StandingQueries:
@@ -102,7 +107,7 @@ class StandingQueries:
     def insertions(self, after: int, up_to: int, bucket: int, buckets: int) -> Subscriptions:
         """Return the subscriptions of a bucket that the requests after < key <= up_to insert."""
         parts = []
-        for queries, _, _ in self._arrays():
+        for queries, *_ in self._arrays():
             low, high = np.searchsorted(queries.key, [after, up_to], "right")
             rows = low + np.flatnonzero(bucket_of(queries.key[low:high], buckets) == bucket)
             parts.append(_subscriptions(queries, rows))
@@ -113,7 +118,7 @@ class StandingQueries:
     def deletions(self, after: int, up_to: int) -> tuple[np.ndarray, np.ndarray]:
         """Return keys and times of what the requests after < key <= up_to delete, of any bucket and kind."""
         parts = [np.empty((2, 0), np.int64)]
-        for _, deletions, _ in self._arrays():
+        for _, deletions, *_ in self._arrays():
             low, high = np.searchsorted(deletions.request, [after, up_to], "right")
             parts.append(np.stack([deletions.key[low:high], deletions.at[low:high]]))
         keys, times = np.hstack(parts)
@@ -124,7 +129,7 @@ class StandingQueries:
         requests after requests[0] and up to requests[1] delete as of times[1] or before: int64[n].
         """
         keys = [np.empty(0, np.int64)]
-        for queries, deletions, _ in self._arrays():
+        for queries, deletions, *_ in self._arrays():
             keys.append(queries.key[_within(queries.expires_at, times)])
             is_new = _within(deletions.request, requests) & (deletions.at <= times[1])
             is_due = _within(deletions.at, times) & (deletions.request <= requests[1])
@@ -137,7 +142,7 @@ class StandingQueries:
         Returns which of them the log has, bool[n], as requests may have been erased; and their queries, in this order.
         """
         nothing = np.empty(0, np.int64)
-        chosen, positions = [take_queries(queries, nothing) for queries, _, _ in self._arrays()[:1]], [nothing]
+        chosen, positions = [take_queries(queries, nothing) for queries, *_ in self._arrays()[:1]], [nothing]
         for queries, position, rows in self._find(keys):
             chosen.append(take_queries(queries, rows))
             positions.append(position)
@@ -169,23 +174,19 @@ class StandingQueries:
     def are_scored_words(self, terms: np.ndarray) -> np.ndarray:
         """Return which term ids (int64[n]) are words of a scored subscription, also of one that has ended: bool[n]."""
         is_word = np.zeros(len(terms), bool)
-        for _, _, words in self._arrays():
-            is_word |= is_among(terms, words)
+        for group in self._arrays():
+            is_word |= is_among(terms, group.scored_words)
         return is_word
 
     def have_verified_scores(self) -> bool:
         """Return whether a scored subscription, also one that has ended, has phrases or exclusions."""
-        return any(
-            len(queries.verified) + len(queries.phrases)
-            and verified_queries(take_queries(queries, np.flatnonzero(queries.are_scored))) is not None
-            for queries, _, _ in self._arrays()
-        )
+        return any(len(group.verified_scores) for group in self._arrays())
 
     def _find(self, keys: np.ndarray) -> Iterator[tuple[Queries, np.ndarray, np.ndarray]]:
         """Yield the queries of each group that may have some of the keys (int64[n], ascending), the positions of those
         that it has, and their rows: int64[] each.
         """
-        for queries, _, _ in self._arrays():
+        for queries, *_ in self._arrays():
             if len(queries.key):
                 low, high = np.searchsorted(keys, queries.key[0]), np.searchsorted(keys, queries.key[-1], "right")
                 if low < high:
@@ -206,6 +207,7 @@ class StandingQueries:
             Queries(*(arrays[name] for name in Queries._fields)),
             Deletions(*(arrays[f"deleted_{name}"] for name in Deletions._fields)),
             arrays["scored_words"],
+            arrays["verified_scores"],
         )
 
 
@@ -215,7 +217,7 @@ def _within(values: np.ndarray, bounds: tuple[int, int]) -> np.ndarray:
 
 def layout() -> str:
     """Return the name and version of the arrays in the node's cache; kinds are numbered in the order of their names."""
-    return "-".join(("queries-5", *ranked_answers()))
+    return "-".join(("queries-6", *ranked_answers()))
 
 
 def weighed_kinds() -> np.ndarray:
@@ -262,6 +264,7 @@ def _build(paths: Paths) -> dict[str, np.ndarray]:
         **queries._asdict(),
         **{f"deleted_{name}": column[order] for name, column in deletions._asdict().items()},
         "scored_words": distinct_values(scored.terms),
+        "verified_scores": scored.key[(np.diff(scored.verified_clauses) > 0) | (np.diff(scored.phrase_offsets) > 0)],
     }
 
 

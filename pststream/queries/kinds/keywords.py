@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream.base import names
 from pststream.base.arrow_columns import Column
@@ -60,17 +61,23 @@ def parse_keyword_field(record: Mapping[str, Any], limits: RequestLimits) -> Sto
     """Return the expression of a request and its clauses, term ids ascending inside a clause; of `*`, None and the
     clause that every object satisfies. Raises FieldError.
     """
-    keywords = record.get("keywords")
-    if keywords is None or keywords == "":
-        raise FieldError("keywords", "missing", record, 'no keywords are given; say "keywords": "*" for every object')
-    # Readers give NaN as a subclass of str.
-    if type(keywords) is not str:
-        raise FieldError("keywords", "not_a_value", keywords, 'keywords are one text, such as "fire OR smoke"')
+    keywords = read_keywords(record, 'no keywords are given; say "keywords": "*" for every object')
     parse = _stored if len(keywords) <= _LONGEST_CACHED else _stored.__wrapped__
     stored = parse(keywords, limits.max_expression_words)
     if isinstance(stored, ExpressionError):
         raise FieldError("keywords", stored.kind, keywords, str(stored))
     return stored
+
+
+def read_keywords(record: Mapping[str, Any], missing: str = "") -> str:
+    """Return the field `keywords`; raises FieldError without one, for which `missing` is the sentence."""
+    keywords = record.get("keywords")
+    if keywords is None or keywords == "":
+        raise FieldError("keywords", "missing", record, missing)
+    # Readers give NaN as a subclass of str.
+    if type(keywords) is not str:
+        raise FieldError("keywords", "not_a_value", keywords, 'keywords are one text, such as "fire OR smoke"')
+    return keywords
 
 
 def stored_clauses(row: Mapping[str, Any]) -> tuple[ClauseTuples, ClauseTuples]:
@@ -89,20 +96,23 @@ def parse_keyword_column(field: RawField, limits: RequestLimits) -> ParsedColumn
 
     keywords, most = field.texts(), limits.max_expression_words
     clauses, parsed = parse_expressions(keywords, most, MAX_PAIRS)
-    # Expressions beyond ASCII, or with quotes, phrases or NOT, one by one; those that are not valid stay unparsed.
-    left = [row for row in np.flatnonzero(~parsed).tolist() if 0 < len(keywords[row].as_py() or "") <= _LONGEST_CACHED]
-    read = {row: one for row in left if isinstance(one := _stored(keywords[row].as_py(), most), StoredKeywords)}
-    columns = {"keywords": keywords, "clauses": clauses}
-    columns |= {name: pa.nulls(len(keywords), _LISTS) for name in ("verified", "phrases")}
-    if read:
-        rows, order = np.array(list(read)), np.arange(len(keywords))
-        order[rows] = len(keywords) + np.arange(len(rows))
-        of_rows = dict(zip(StoredKeywords._fields, zip(*read.values(), strict=True), strict=True))
-        columns = {
-            name: pa.concat_arrays([column, pa.array(of_rows[name], column.type)]).take(pa.array(order))
-            for name, column in columns.items()
-        }
-        parsed[rows] = True
+    # Expressions beyond ASCII, or with quotes, phrases or NOT, each distinct one; those not valid stay unparsed.
+    sizes = pc.fill_null(pc.utf8_length(keywords), 0).to_numpy()
+    left = np.flatnonzero(~parsed & (sizes > 0) & (sizes <= _LONGEST_CACHED))
+    distinct = keywords.take(pa.array(left)).dictionary_encode()
+    stored = [_stored(text, most) for text in distinct.dictionary.to_pylist()]
+    read = [one for one in stored if isinstance(one, StoredKeywords)]
+    is_read = np.array([isinstance(one, StoredKeywords) for one in stored], bool)
+    place = (np.cumsum(is_read) - 1)[distinct.indices.to_numpy()]
+    chosen = is_read[distinct.indices.to_numpy()]
+    rows, order = left[chosen], np.arange(len(keywords))
+    order[rows] = len(keywords) + place[chosen]
+    parsed[rows] = True
+    nothing = pa.nulls(len(keywords), _LISTS)
+    columns = {"keywords": keywords, "clauses": clauses, "verified": nothing, "phrases": nothing}
+    for name, column in columns.items():
+        further = pa.array([getattr(one, name) for one in read], column.type)
+        columns[name] = pa.concat_arrays([column, further]).take(pa.array(order)) if read else column
     return ParsedColumns(columns, parsed)
 
 
@@ -161,8 +171,9 @@ def words_by_term(keywords: str | None) -> dict[int, str]:
     """Return the words of an expression that it does not exclude, by their term ids; if every object has what is
     required, a text for the term of every object.
     """
-    of_words = {term_of(word): word for word in words_of_keywords(keywords)}
-    return of_words if keywords is not None and EVERY not in keywords else {names.EVERY_OBJECT: EVERY_OBJECT_TEXT}
+    if keywords is None or [EVERY] in parse_keywords(keywords).required:
+        return {names.EVERY_OBJECT: EVERY_OBJECT_TEXT}
+    return {term_of(word): word for word in words_of_keywords(keywords)}
 
 
 def find_clause_fault(

@@ -54,6 +54,7 @@ from pststream.queries.kinds.keywords import (
     has_phrase,
     have_phrase,
     parse_keyword_column,
+    read_keywords,
     show_words,
     stored_clauses,
     term_of,
@@ -217,11 +218,7 @@ def parse_distance_scale(record: Mapping[str, Any]) -> float:
 
 def parse_words(record: Mapping[str, Any], limits: RequestLimits) -> StoredKeywords:
     """Return the keywords as `store_words` does; raises FieldError, also for more than MAX_CLAUSES different words."""
-    keywords = record.get("keywords")
-    if keywords is None or keywords == "":
-        raise FieldError("keywords", "missing", record)
-    if type(keywords) is not str:  # readers give NaN as a subclass
-        raise FieldError("keywords", "not_a_value", keywords, 'keywords are one text, such as "cheap coffee"')
+    keywords = read_keywords(record)
     try:
         return store_words(keywords, limits.max_expression_words)
     except ExpressionError as error:

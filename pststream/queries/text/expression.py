@@ -379,7 +379,8 @@ def parse_keywords(
         raise ExpressionError(error.reason, position, error.expected, error.kind) from None
     if EVERY in words and (clauses.required != [[words.index(EVERY)]] or _alternates(clauses, words.index(EVERY))):
         reason = f"{EVERY} stands for every object, alone or before AND NOT"
-        raise ExpressionError(reason, expression.index(EVERY) + 1, "words alone")
+        position = next(match.start() for match in _TOKEN.finditer(expression) if match[0] == EVERY) + 1
+        raise ExpressionError(reason, position, "words alone")
     literals = sum(map(len, clauses.required)) + sum(map(len, clauses.verified))
     if literals > max_terms:
         count = len(clauses.required) + len(clauses.verified)

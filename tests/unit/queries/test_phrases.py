@@ -14,7 +14,7 @@ from pststream.input.parse_objects import ObjectOptions, parse_objects
 from pststream.input.row_chunks import ColumnChunk
 from pststream.matching.verified_clauses import with_phrases
 from pststream.queries.kinds.contract import split_text
-from pststream.queries.kinds.keywords import has_phrase, term_of
+from pststream.queries.kinds.keywords import EVERY_OBJECT_TEXT, has_phrase, term_of, words_by_term
 from pststream.queries.text.phrases import PhraseTable
 from pststream.queries.text.tokenizer import terms_of
 from tests.fuzz.cases import examples
@@ -69,6 +69,11 @@ def test_many_phrases_with_a_common_beginning() -> None:
         assert expected == {term_of(*one) for one in distinct}.intersection(terms)
         count += len(expected)
     assert count > 500, count
+
+
+def test_words_of_an_expression_with_a_star_in_quotes_are_its_words() -> None:
+    assert words_by_term('"te*" NOT milk') == {term_of("te"): "te"}
+    assert list(words_by_term("* AND NOT milk").values()) == [EVERY_OBJECT_TEXT] == list(words_by_term(None).values())
 
 
 def test_null_texts_and_no_objects() -> None:
