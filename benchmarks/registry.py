@@ -40,6 +40,7 @@ from benchmarks.scenarios.plans import (
 from benchmarks.scenarios.streams import (
     driver,
     end_to_end,
+    expressions,
     freshness,
     growth,
     hostile,
@@ -91,6 +92,7 @@ BENCHMARKS = {
     "calibrate": Benchmark("the cost model's constants on this machine, and how well they predict", calibration.run),
     "hostile": Benchmark("a day of files with hostile ones between them: lag, memory, lost rows", hostile.run),
     "ingest": Benchmark("rows/s of `ingest` by format, and growth with the rows of a file", ingest.run),
+    "expressions": Benchmark("batches with phrases and exclusions, or with Han texts, beside twins", expressions.run),
     "kernel": Benchmark("objects/s of the matching kernel on one core, arrays in, arrays out", kernel.run),
     "dkm-imbalance": Benchmark(
         "how evenly the planners of DkM-SKS load 20 workers, by the number of subscriptions", dkm_imbalance.run

@@ -13,8 +13,9 @@ import pyarrow as pa
 from pststream.base.arrays import find_among, offsets_of
 from pststream.base.arrow_columns import Csr, csr, lists, take_lists
 from pststream.kernels.matching.verify_clauses import verify_clauses
+from pststream.kernels.parsing.phrases import add_terms
 from pststream.matching.segments import Segment
-from pststream.queries.text.phrases import PhraseTable, add_terms, split_texts
+from pststream.queries.text.phrases import PhraseTable, split_texts
 
 
 class VerifiedClauses(NamedTuple):

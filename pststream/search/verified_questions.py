@@ -13,11 +13,12 @@ import pyarrow as pa
 from pststream.base.arrays import distinct_values, make_read_only, offsets_of
 from pststream.base.arrow_columns import BREAKS, Csr, csr, one_array, take_lists
 from pststream.kernels.matching.verify_clauses import verify_clauses
+from pststream.kernels.parsing.phrases import add_terms
 from pststream.kernels.parsing.texts import hash_texts
 from pststream.kernels.questions.scores import sum_squares
 from pststream.kernels.scored.verify_scores import score_pairs
 from pststream.matching.verified_clauses import TEXT_COLUMNS
-from pststream.queries.text.phrases import PhraseTable, WordSequences, add_terms, split_texts
+from pststream.queries.text.phrases import PhraseTable, WordSequences, split_texts
 from pststream.search import object_segments
 from pststream.search.object_segments import ObjectSegment, row_order
 from pststream.search.object_snapshot import ObjectSnapshot

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import kernel, leaf
 from pststream.kernels.parsing.texts import ids_of_words
 from pststream.kernels.sort_and_search import find, with_room
 
@@ -46,26 +46,31 @@ def mark_hashes(hashes, bits):
     return marks
 
 
+@leaf
+def _is_marked(marks, hashed):
+    slot = hashed & (64 * len(marks) - 1)
+    return (marks[slot >> 6] >> np.uint64(slot & 63)) & np.uint64(1)
+
+
 @kernel
-def find_phrases(text_offsets, texts, hashes, marks, word_offsets, words):
+def find_phrases(text_offsets, texts, marks, slots, word_offsets, words):
     """Return the texts that have phrases, and the phrases: int64[n] each, by text; a pair may be repeated.
 
     text_offsets, texts   int64[t+1], int64[]   the words of each text, as `split_words` returns them
-    hashes                int64[p]              `hash_pairs` of the phrases, ascending
-    marks                 uint64[]              `mark_hashes` of them
+    marks                 uint64[]              `mark_hashes` of the pairs that begin phrases
+    slots                 int64[s+1]            slice of the phrases whose pair has a hash of each last bits; s = 2^b
     word_offsets, words   int64[p+1], int64[]   the words of each phrase, two at least
     """
     owners, phrases, count = np.empty(64, np.int64), np.empty(64, np.int64), 0
-    slots = 64 * len(marks) - 1
+    last_bits = len(slots) - 2
     for text in range(len(text_offsets) - 1):
         stop = text_offsets[text + 1]
         for place in range(text_offsets[text], stop - 1):
             hashed = _hash_pair(texts[place], texts[place + 1])
-            slot = hashed & slots
-            if not (marks[slot >> 6] >> np.uint64(slot & 63)) & np.uint64(1):
+            if not _is_marked(marks, hashed):
                 continue
-            phrase = find(hashes, 0, len(hashes), hashed)
-            while phrase < len(hashes) and hashes[phrase] == hashed:
+            slot = hashed & last_bits
+            for phrase in range(slots[slot], slots[slot + 1]):
                 first, length = word_offsets[phrase], word_offsets[phrase + 1] - word_offsets[phrase]
                 is_same = place + length <= stop
                 at = 0
@@ -73,8 +78,61 @@ def find_phrases(text_offsets, texts, hashes, marks, word_offsets, words):
                     is_same = texts[place + at] == words[first + at]
                     at += 1
                 if is_same:
-                    owners, phrases = with_room(owners, count + 1), with_room(phrases, count + 1)
+                    if count == len(owners):
+                        owners, phrases = with_room(owners, count + 1), with_room(phrases, count + 1)
                     owners[count], phrases[count] = text, phrase
                     count += 1
-                phrase += 1
     return owners[:count].copy(), phrases[:count].copy()
+
+
+@kernel
+def find_owners(offsets, terms, marks, wanted):
+    """Return which lists of terms have one of the wanted terms: int64[m], ascending.
+
+    offsets, terms   int64[n+1], int64[]
+    marks            uint64[]    `mark_hashes` of the wanted terms
+    wanted           int64[w]    ascending
+    """
+    owners, count = np.empty(len(offsets) - 1, np.int64), 0
+    for row in range(len(offsets) - 1):
+        for at in range(offsets[row], offsets[row + 1]):
+            if _is_marked(marks, terms[at]):
+                place = find(wanted, 0, len(wanted), terms[at])
+                if place < len(wanted) and wanted[place] == terms[at]:
+                    owners[count] = row
+                    count += 1
+                    break
+    return owners[:count].copy()
+
+
+@kernel
+def add_terms(offsets, terms, rows, added):
+    """Return the terms of objects with further ones, ascending and distinct again: int64[n+1], int64[].
+
+    offsets, terms   int64[n+1], int64[]   distinct terms of each object, ascending
+    rows, added      int64[m] each         an object and a term that it gets; rows are ascending
+    """
+    objects = len(offsets) - 1
+    joined, joined_offsets = np.empty(len(terms) + len(added), np.int64), np.zeros(objects + 1, np.int64)
+    following, size = 0, 0
+    for row in range(objects):
+        first = following
+        while following < len(rows) and rows[following] == row:
+            following += 1
+        old, end = offsets[row], offsets[row + 1]
+        if first == following:
+            for at in range(old, end):
+                joined[size] = terms[at]
+                size += 1
+        else:
+            news = np.sort(added[first:following])
+            new = 0
+            while old < end or new < len(news):
+                takes_old = new == len(news) or (old < end and terms[old] <= news[new])
+                value = terms[old] if takes_old else news[new]
+                old, new = old + takes_old, new + (not takes_old)
+                if size == joined_offsets[row] or joined[size - 1] != value:
+                    joined[size] = value
+                    size += 1
+        joined_offsets[row + 1] = size
+    return joined_offsets, joined[:size].copy()

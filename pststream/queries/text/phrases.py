@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.base.arrays import distinct_values, is_among, offsets_of
+from pststream.base.arrays import distinct_values, offsets_of
 from pststream.base.arrow_columns import csr, take_lists, utf8_of
-from pststream.kernels.parsing.phrases import find_phrases, hash_pairs, mark_hashes, split_words
+from pststream.kernels.parsing.phrases import find_owners, find_phrases, hash_pairs, mark_hashes, split_words
 from pststream.kernels.parsing.texts import FOLDED, hash_texts
 from pststream.queries.text.tokenizer import normalized_texts
 
@@ -35,17 +35,23 @@ def split_texts(texts: pa.Array, breaks: pa.ListArray) -> WordSequences:
 
     breaks: list<int32>, the bytes of each text before its second part and each later one
     """
-    data, offsets = utf8_of(pc.fill_null(texts, ""))
-    break_offsets, places = csr(pc.fill_null(breaks, []))
+    texts, part_offsets = pc.fill_null(texts, ""), np.arange(len(texts) + 1)
+    if breaks.null_count < len(breaks):
+        texts, part_offsets = _parts_of(texts, *csr(breaks))
+    return WordSequences(part_offsets, *split_words(*utf8_of(normalized_texts(texts)), FOLDED))
+
+
+def _parts_of(texts: pa.Array, break_offsets: np.ndarray, breaks: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+    """Return the parts of texts, cut at their breaks (int64[n+1], int32[]), and the slice of each text (int64[n+1])."""
+    data, offsets = utf8_of(texts)
     part_offsets = break_offsets + np.arange(len(break_offsets))
     starts = np.empty(part_offsets[-1], np.int64)
     is_first = np.zeros(len(starts), bool)
     is_first[part_offsets[:-1]] = True
     starts[is_first] = offsets[:-1]
-    starts[~is_first] = places + np.repeat(offsets[:-1], np.diff(break_offsets))
+    starts[~is_first] = breaks + np.repeat(offsets[:-1], np.diff(break_offsets))
     buffers = [None, pa.py_buffer(np.append(starts, offsets[-1])), pa.py_buffer(data)]
-    parts = pa.Array.from_buffers(pa.large_string(), len(starts), buffers)
-    return WordSequences(part_offsets, *split_words(*utf8_of(normalized_texts(parts)), FOLDED))
+    return pa.Array.from_buffers(pa.large_string(), len(starts), buffers), part_offsets
 
 
 class PhraseTable:
@@ -59,11 +65,14 @@ class PhraseTable:
         ids, first = np.unique(ids, return_index=True)
         word_offsets, words = take_lists((word_offsets, words), first)
         hashes = hash_pairs(word_offsets, words)
-        order = np.argsort(hashes, kind="stable")
+        slots = 1 << len(hashes).bit_length()
+        slot = hashes & (slots - 1)
+        order = np.argsort(slot, kind="stable")
         self._word_offsets, self._words = take_lists((word_offsets, words), order)
-        self._ids, self._hashes = ids[order], hashes[order]
-        self._marks = mark_hashes(hashes, max(6, (16 * len(hashes)).bit_length()))
+        self._ids, self._slots = ids[order], offsets_of(np.bincount(slot, minlength=slots))
+        self._marks = _marks_of(hashes)
         self._first_words = distinct_values(self._words[self._word_offsets[:-1]])
+        self._first_marks = _marks_of(self._first_words)
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -78,26 +87,14 @@ class PhraseTable:
 
         offsets, terms   int64[n+1], int64[]   terms of each object
         """
-        owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        return distinct_values(owner[is_among(terms, self._first_words)])
+        return np.asarray(find_owners(offsets, terms, self._first_marks, self._first_words))
 
     def find(self, sequences: WordSequences) -> tuple[np.ndarray, np.ndarray]:
         """Return the texts that have phrases, and the term ids of these: int64[n] each; a pair may be repeated."""
-        part, phrase = find_phrases(*sequences[1:], self._hashes, self._marks, self._word_offsets, self._words)
+        part, phrase = find_phrases(*sequences[1:], self._marks, self._slots, self._word_offsets, self._words)
         return np.searchsorted(sequences.part_offsets, part, "right") - 1, self._ids[phrase]
 
 
-def add_terms(
-    offsets: np.ndarray, terms: np.ndarray, rows: np.ndarray, added: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the terms of objects with further ones, ascending and distinct again: offsets, terms.
-
-    offsets, terms   int64[n+1], int64[]   distinct terms of each object, ascending
-    rows, added      int64[m] each         an object and a term that it gets
-    """
-    owner = np.append(np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), rows)
-    merged = np.append(terms, added)
-    order = np.lexsort((merged, owner))
-    owner, merged = owner[order], merged[order]
-    is_new = np.append(True, (owner[1:] != owner[:-1]) | (merged[1:] != merged[:-1]))[: len(owner)]
-    return offsets_of(np.bincount(owner[is_new], minlength=len(offsets) - 1)), merged[is_new]
+def _marks_of(hashes: np.ndarray) -> np.ndarray:
+    """Return bits that are set for hashes (int64[n]), 16 or more for each."""
+    return np.asarray(mark_hashes(hashes, max(6, (16 * len(hashes)).bit_length())))

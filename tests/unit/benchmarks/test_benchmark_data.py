@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.registry import BENCHMARKS, run_benchmark
 from benchmarks.scenarios.plans import planners, planners_large
+from benchmarks.scenarios.streams import expressions
 from benchmarks.support.baseline_jobs import find_no_pairs, record_pairs, replay_pairs
 from pststream.base import names
 from pststream.base.errors import InputFileError, UsageError
@@ -271,3 +272,15 @@ def test_a_replayed_batch_writes_equal_rows_and_does_not_match(tmp_path: Path, m
     bench.add_drawn_objects([drawn])
     match(bench.home, BASELINE)
     assert matches_of_batch(bench, 5) == found
+
+
+def test_phrases_and_exclusions_add_no_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(expressions.SIZES, "small", (600, 300))
+    monkeypatch.setitem(expressions.RUNS, "small", 1)
+    result = run_benchmark("expressions", "small", 1, Settings(), no_progress)
+    figures, twin = result["figures"], result["floor"]
+    for name in ("phrases", "han"):
+        assert figures[f"{name}_matches_per_object"] > 0, name
+        assert figures[f"{name}_index_bytes"] > twin[f"{name}_index_bytes"] > 0, name
+        assert figures[f"{name}_segment_bytes"] > 0, name
+    assert figures["phrases_matches_per_object"] <= twin["phrases_matches_per_object"]
