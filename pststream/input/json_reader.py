@@ -39,6 +39,7 @@ _SAMPLE_LINES = 20
 _LIMITS = {"lon": 180, "lat": 90}
 """Fields of numbers. A number with a decimal point that is not below the limit is parsed by itself."""
 _DECODER = json.JSONDecoder(parse_constant=NotFinite)
+_MEMBERS = json.JSONDecoder(object_pairs_hook=list)
 
 MAX_VALUES = 1 << 20
 """Lists, objects and commas of a line that is decoded by itself. Python takes up to 300 bytes for each; a text of the
@@ -217,7 +218,15 @@ def _decode(row: int, line: bytes, names: Collection[str]) -> dict[str, Any] | R
         return Reject(row, "", "not_an_object", to_display_text(line))
     if half:
         return Reject(row, "", "invalid_utf8", to_display_text(line), "an escape is half a character (a surrogate)")
+    if names and (field := _repeated_field(text, names)):
+        return Reject(row, field, "repeated_field", to_display_text(line), "which of its values is meant?")
     return value
+
+
+def _repeated_field(text: str, names: Collection[str]) -> str:
+    """Return the first field of these names that an object, as JSON text, has twice; "" if it has none."""
+    fields = [name for name, _ in _MEMBERS.decode(text) if name in names]
+    return next((name for place, name in enumerate(fields) if name in fields[:place]), "")
 
 
 def _is_unicode(value: Any) -> bool:

@@ -20,6 +20,7 @@ REASONS: dict[str, str] = {
     "not_an_object": "the line is JSON, but not an object in braces",
     "nested_too_deeply": "lists and objects are nested more than 32 levels deep",
     "row_too_long": "the row is longer, or has more values, than its fields together may have",
+    "repeated_field": "the line of JSON has the field twice",
     # A field cannot be read.
     "missing": "the field is missing or empty",
     "not_a_value": "the field is a list, an object or a boolean; a text or a number is expected",

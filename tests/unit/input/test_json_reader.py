@@ -199,6 +199,14 @@ def test_lines_that_are_no_objects(line: bytes, reason: str, detail: str) -> Non
     assert (chunk.rows, chunk.records) == ([4], [{"id": 1}])
 
 
+def test_a_field_twice_is_a_reject_and_another_member_is_not() -> None:
+    lines = [b'{"id": 1, "lon": 2, "lon": 3}', b'{"a": 1, "id": 2, "a": 3}', b'{"id": 3, "\\u0069d": 3}', b'{"id": 4}']
+    for chunk in both_ways(lines):
+        rejects = {(one.row, one.field, one.reason) for one in chunk.rejected}
+        assert rejects == {(1, "lon", "repeated_field"), (3, "id", "repeated_field")}
+        assert chunk.rows.tolist() == [2, 4]
+
+
 def test_values_that_are_no_texts_or_numbers(tmp_path: Path) -> None:
     values: list[Any] = [[1], {"a": 1}, True, None, 5, 5.0, 5.5, "x"]
     path = written(tmp_path, "".join(json.dumps({"id": value, "lon": 0, "text": ""}) + "\n" for value in values))
