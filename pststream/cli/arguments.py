@@ -12,9 +12,9 @@ from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.cli import reading_commands as reading
 from pststream.cli import writing_commands as writing
-from pststream.cli.bench_command import add_bench_options, bench_command
 from pststream.cli.command import CommandContext, CommandResult, JoinedTexts, age, host_and_port, positive, whole
-from pststream.cli.plan_commands import NEWEST, calibrate_command, compare_plans_command, plan_command
+from pststream.cli.reading_commands import add_bench_options, bench_command
+from pststream.cli.writing_commands import NEWEST, calibrate_command, compare_plans_command, plan_command
 from pststream.input.judged_rows import SUBJECTS
 from pststream.input.row_chunks import RETRIABLE
 

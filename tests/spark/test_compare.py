@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.measured_homes import BenchHome
 from pststream.base import names
 from pststream.base.optional_packages import MissingExtra
 from pststream.base.progress import no_progress
-from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import plan
 from pststream.pipeline.replan import planner_trial

@@ -9,7 +9,7 @@ from airflow.sdk import Param, task
 from pststream.airflow.alerts import AlertOnChange
 from pststream.airflow.dag_kind import DagKind
 from pststream.airflow.dag_options import MAINTENANCE, DagOptions
-from pststream.airflow.runners.local_job import run_job
+from pststream.airflow.runners.job_process import run_job
 from pststream.airflow.tasks import forms, health_checks
 
 DOC = """

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
 from pststream.airflow.dag_kind import DagKind, add_job
 from pststream.airflow.dag_options import MICRO_BATCH, DagOptions
-from pststream.airflow.runners.local_job import run_job
+from pststream.airflow.runners.job_process import run_job
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.forms import field
 from pststream.airflow.tasks.micro_batch_tasks import RETURN_VALUE, SINCE_FIRST_TRY, AnswerFilesJob, add_publish_answers

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from types import MappingProxyType
 from typing import Concatenate, ParamSpec
@@ -15,12 +16,21 @@ from pststream.reports.commands.lookups import MAX_OBJECTS, look_up_object, look
 from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics
 from pststream.reports.pages.lookup_pages import MAX_INSERTIONS, render_message, render_object, render_subscription
 from pststream.reports.pages.overview_page import NoHome, open_home, read_overview, render_overview
-from pststream.reports.pages.page import Page
 from pststream.reports.pages.question_page import LONGEST_VALUE, QUESTION_FIELDS, render_question
 from pststream.reports.pages.standing_section import prepare_standing
 from pststream.reports.reading.answer_view import asked_answer, read_answer_views
 from pststream.reports.reading.plan_view import read_plan
 from pststream.reports.reading.samples import sample_points
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page, its HTTP status and its type: 200; 404 for an unknown home or id; 503 if tables cannot be read."""
+
+    status: int
+    text: str
+    type: str = "text/html; charset=utf-8"
+
 
 NOT_FOUND, UNAVAILABLE = 404, 503
 Asked = ParamSpec("Asked")
