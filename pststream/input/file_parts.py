@@ -23,7 +23,7 @@ from pststream.input.row_chunks import BLOCK_BYTES, BOM, MAX_ROW_BYTES, FilePart
 from pststream.kernels.parsing.records import QUOTED, RECORD, count_lines, count_records
 
 MOST_PARTS = 8
-"""Parts and files of an ingest, as long as parts are within the next two limits; see `engine.running_engine`."""
+"""Parts and files of an ingest, as long as parts are within the next two limits; see `engine.auto_engine`."""
 
 MIN_PART_BYTES = 16 << 20
 MAX_PART_BYTES = 64 << 20

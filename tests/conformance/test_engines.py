@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from pststream.base.errors import RetryableError
-from pststream.engine import running_engine
+from pststream.engine import auto_engine
 from pststream.engine.contract import Engine, ReceivedRows, SentRows, Stage, TasksStalled, collect_places
 from pststream.engine.local_engine import LocalEngine
 from pststream.engine.running_engine import ENGINES, get_engine
@@ -52,7 +52,7 @@ def test_each_task_runs_and_returns_its_value(engine: Engine, count: int) -> Non
     assert engine.parallelism >= 1
     places = collect_places()
     assert sorted(engine.run_tasks(range(count), lambda number: number * number)) == [n * n for n in range(count)]
-    is_small = isinstance(engine, running_engine.AutoEngine) and count <= running_engine.MAX_LOCAL_WEIGHT
+    is_small = isinstance(engine, auto_engine.AutoEngine) and count <= auto_engine.MAX_LOCAL_WEIGHT
     place = "threads" if is_small or isinstance(engine, LocalEngine) else "Spark local[2]"
     assert places == ({place} if count else set())
 
@@ -255,7 +255,7 @@ class WeightedTask:
 @pytest.mark.slow
 def test_auto_runs_little_work_in_this_process_and_much_on_spark() -> None:
     engine = get_engine(Settings(engine="auto", spark_master="local[2]"))
-    here, most = {os.getpid()}, int(running_engine.MAX_LOCAL_WEIGHT)
+    here, most = {os.getpid()}, int(auto_engine.MAX_LOCAL_WEIGHT)
     light = WeightedTask(most / 128)
     assert set(engine.run_tasks(range(most), lambda _: os.getpid())) == here
     assert set(engine.run_tasks([light] * 128, lambda _: os.getpid())) == here

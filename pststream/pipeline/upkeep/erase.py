@@ -5,14 +5,11 @@ meets a match without its object. A run that was killed is finished by the next 
 gone already are not found again. `state/erasures.py` records what went, without the ids.
 """
 
-import json
-import tempfile
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,20 +20,15 @@ import pyarrow.dataset as pds
 from pststream.base import names
 from pststream.base.arrays import distinct_values, is_among
 from pststream.base.arrow_columns import csr, micros
-from pststream.base.errors import InputFileError, QuestionsBusy, SinkBusy, UsageError
+from pststream.base.errors import QuestionsBusy, SinkBusy, UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.engine.running_engine import get_engine
-from pststream.input.parse_objects import RowFaults, parse_object_ids
-from pststream.input.readers import read_chunks, read_requests
-from pststream.input.row_chunks import MAX_RAW_CHARACTERS, Reject
 from pststream.input.run_suites import LONGEST_VALUE
 from pststream.matching.segments import SegmentCache
 from pststream.pipeline.batch.micro_batch import finish_interrupted_work
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.ingest.deduplicate import ids_of
 from pststream.pipeline.ingest.ingest_transaction import clear_staging
-from pststream.pipeline.ingest.isolated_reader import isolated_reader
-from pststream.pipeline.ingest.stage_file import object_options
 from pststream.pipeline.questions.written_answers import commit_unfinished_answers
 from pststream.pipeline.upkeep.pairs_table import GOLD_PAIRS, check_gold, count_pairs_of, erase_pairs, locked_pairs
 from pststream.pipeline.upkeep.row_changes import (
@@ -56,6 +48,7 @@ from pststream.pipeline.upkeep.row_changes import (
     may_have_reports,
     rewrite_files,
 )
+from pststream.pipeline.upkeep.search_quarantine import find_files_that_name
 from pststream.queries.text.tokenizer import term_id
 from pststream.settings import Settings
 from pststream.state import erasures, fetched_files, quarantine, scratch
@@ -68,80 +61,6 @@ from pststream.state.slices import KeyRange, Slice, read_slices, split_into_task
 from pststream.tables.delta_tables import QueryError, TableReader, query_table, read_table
 from pststream.tables.ledgers import Ledger
 from pststream.tables.owners import BETWEEN_IDS, ID_COLUMNS, resolve_owners
-
-ID = "subscription_id"
-
-
-def find_files_that_name(home: Home, settings: Settings, ids: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:
-    """Return the entries of files in quarantine that name one of the ids of their kind, or that cannot be searched.
-
-    Anybody can land a file that kills its reader, or that hides an id behind escapes. So the parsers of an ingest read
-    it, in a process of their own, and ids are compared as values.
-
-    ids: ids to find, by kind of file (`objects`, `requests`)
-    """
-    left = [entry for entry in quarantine.read_needed_entries(home) if ids.get(entry["kind"])]
-    named = []
-    while left:
-        with isolated_reader(names_an_id) as reader:
-            while left:
-                entry = left.pop(0)
-                arguments = (entry["kind"], entry["options"], ids[entry["kind"]])
-                with _local_copy(home, entry["copy"]) as path:
-                    try:
-                        if reader.read((*arguments, path), path, settings):
-                            named.append(entry)
-                    except InputFileError:  # it has killed its reader, or takes too long
-                        named.append(entry)
-                        break
-    return named
-
-
-@contextmanager
-def _local_copy(home: Home, copy: str) -> Iterator[str]:
-    local = home.storage.local_path(home.path)
-    if local is not None:
-        yield str(local / copy)
-        return
-    with tempfile.TemporaryDirectory(prefix="pststream-erase-") as folder:
-        path = Path(folder) / Path(copy).name
-        home.files.download(copy, path)
-        yield str(path)
-
-
-def names_an_id(kind: str, options: str, ids: tuple[str, ...], path: str) -> bool:
-    """Whether an input file has a row with one of the ids, or cannot be searched; options: as the ledger has them."""
-    wanted, finder = pa.array(ids, pa.string()), TextFinder(ids)
-    read = _ids_of_objects if kind == "objects" else _ids_of_requests
-    try:
-        return any(
-            bool(pc.any(pc.is_in(values, value_set=wanted)).as_py()) or any(_may_name(one, finder) for one in undecoded)
-            for values, undecoded in read(path, json.loads(options))
-        )
-    except InputFileError:
-        return True
-
-
-def _may_name(undecoded: Reject, finder: TextFinder) -> bool:
-    """Whether a row that cannot be decoded names an id, or has a text that is cut."""
-    raw = undecoded.raw or ""
-    return len(raw) > MAX_RAW_CHARACTERS or bool(finder.search(pa.array([raw])).any())
-
-
-def _ids_of_objects(path: str, options: dict[str, Any]) -> Iterator[tuple[pa.Array, list[Reject]]]:
-    parsing = object_options(options)
-    sources = {name: columns for name, columns in parsing.sources.items() if name == "object_id"} or parsing.sources
-    for chunk in read_chunks(path, options["format"], sources):
-        yield parse_object_ids(chunk, parsing, RowFaults(len(chunk.rows))), chunk.rejected
-
-
-def _ids_of_requests(path: str, options: dict[str, Any]) -> Iterator[tuple[pa.Array, list[Reject]]]:
-    """Yield the ids that are texts or whole numbers; no other value is an id of a stored row."""
-    for chunk in read_requests(path, options["format"], [ID], required=[ID], strict=False):
-        yield chunk.fields[ID].labels(), chunk.rejected
-        odd = chunk.records(np.flatnonzero(~chunk.fields.plain))
-        yield pa.array([str(record.get(ID)) for record in odd.records], pa.string()), odd.rejected
-
 
 TEXT_BEGINNING = 64
 """Characters of an erased text by which rejects and pages are searched for it."""
