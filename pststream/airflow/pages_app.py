@@ -51,10 +51,7 @@ class PageCache:
     """
 
     def __init__(
-        self,
-        busy: Callable[[], Page],
-        of_all: threading.BoundedSemaphore,
-        clock: Callable[[], float] = time.monotonic,
+        self, busy: Callable[[], Page], of_all: threading.BoundedSemaphore, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._busy, self._of_all = busy, of_all
         self._clock = clock

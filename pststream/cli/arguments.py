@@ -34,10 +34,7 @@ MORE_EXAMPLES = {
         "pststream ask --kind frequent_terms --bbox 18,59,19,60 -k 3 --home h",
         "pststream ask questions.jsonl --out answers.csv --home h",
     ),
-    "plans": (
-        "pststream plans compare --planners kd_tree,a_grid,dkm_sks --objects 200000",
-        "pststream plans show",
-    ),
+    "plans": ("pststream plans compare --planners kd_tree,a_grid,dkm_sks --objects 200000", "pststream plans show"),
     "generate": ("pststream generate requests --kind knn --count 1000 --objects posts.csv --out knn.jsonl",),
     "bench": ("pststream bench list",),
 }

@@ -38,10 +38,7 @@ def verdict(document: dict) -> None:
 
 
 def _fields(options: DagOptions) -> dict[str, Param]:
-    return {
-        "home": forms.home_field(options),
-        "all": forms.field("boolean", "All matches", EXTENT, "Checks", False),
-    }
+    return {"home": forms.home_field(options), "all": forms.field("boolean", "All matches", EXTENT, "Checks", False)}
 
 
 def _add_tasks(options: DagOptions) -> None:

@@ -114,10 +114,7 @@ class SparkJob(SparkSubmitOperator):
         kwargs.setdefault("pool", names.SPARK_POOL)
         kwargs.setdefault("conn_id", names.SPARK_CONNECTION)
         super().__init__(
-            application=str(JOBS / f"{job}.py"),
-            application_args=list(arguments),
-            name=f"pststream-{job}",
-            **kwargs,
+            application=str(JOBS / f"{job}.py"), application_args=list(arguments), name=f"pststream-{job}", **kwargs
         )
         self.job = job
         self.summarize = summarize

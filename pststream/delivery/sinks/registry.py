@@ -49,12 +49,7 @@ class LaneSink:
         return [refusal for future in futures for refusal in future.result()]
 
 
-SINK_KINDS: dict[str, SinkKind] = {
-    "file": file.KIND,
-    "webhook": webhook.KIND,
-    "sqs": aws.SQS,
-    "sns": aws.SNS,
-}
+SINK_KINDS: dict[str, SinkKind] = {"file": file.KIND, "webhook": webhook.KIND, "sqs": aws.SQS, "sns": aws.SNS}
 
 
 def kind_of(settings: SinkSettings) -> SinkKind:

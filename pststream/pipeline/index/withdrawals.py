@@ -54,12 +54,7 @@ from pststream.tables.log_events import SET_ASIDE, WithdrawnRows, withdrawn_requ
 
 
 def record_withdrawal(
-    home: Home,
-    settings: Settings,
-    keys: np.ndarray,
-    watermark: int | None,
-    progress: Progress,
-    set_aside: bool = False,
+    home: Home, settings: Settings, keys: np.ndarray, watermark: int | None, progress: Progress, set_aside: bool = False
 ) -> int:
     """Withdraw objects (keys int64[n], ascending); return the number of the withdrawal.
 

@@ -112,13 +112,7 @@ def check_landing(landing: str) -> None:
 
 
 def ingest_landed(
-    home: Home,
-    settings: Settings,
-    kind: str,
-    paths: list[str],
-    options: ReaderOptions,
-    progress: Progress,
-    folder: str,
+    home: Home, settings: Settings, kind: str, paths: list[str], options: ReaderOptions, progress: Progress, folder: str
 ) -> dict[str, Any]:
     """Ingest landed files of `folder`, that of their kind; the options of columns apply to objects only."""
     reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone, time_unit=options.time_unit)

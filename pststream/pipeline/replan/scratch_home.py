@@ -160,12 +160,7 @@ def make_scratch_home(
 
 
 def run_batches(
-    home: Home,
-    scratch: Home,
-    settings: Settings,
-    chosen: ChosenBatches,
-    topk: TopkPlanner | None,
-    progress: Progress,
+    home: Home, scratch: Home, settings: Settings, chosen: ChosenBatches, topk: TopkPlanner | None, progress: Progress
 ) -> None:
     """Run the batches in the scratch home, with their numbers and key ranges, under its plan.
 

@@ -121,10 +121,7 @@ FIGURES: tuple[tuple[str, str], ...] = (
 )
 """Key and title of each figure of both sides."""
 
-WORKER_FIGURES: tuple[tuple[str, str], ...] = (
-    ("worker_seconds", "CPU s"),
-    ("worker_objects", "objects"),
-)
+WORKER_FIGURES: tuple[tuple[str, str], ...] = (("worker_seconds", "CPU s"), ("worker_objects", "objects"))
 """Key and title of each figure of a worker."""
 
 MAX_WORKERS = 100

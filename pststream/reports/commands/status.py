@@ -255,10 +255,7 @@ def render_status(document: dict[str, Any]) -> str:
 
 def _lines_of_logs(document: dict[str, Any]) -> list[str]:
     totals, live, by_kind = (document[name] for name in ("totals", "subscriptions", "subscriptions_by_kind"))
-    lines = [
-        f"home           {document['home']}",
-        f"watermark      {document['watermark'] or '- (no objects yet)'}",
-    ]
+    lines = [f"home           {document['home']}", f"watermark      {document['watermark'] or '- (no objects yet)'}"]
     if ahead := document["watermark_ahead_seconds"]:
         lines.append(
             f"AHEAD          the watermark is {duration(ahead)} further ahead of the clock than"
