@@ -142,8 +142,14 @@ def explain_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def plans_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the plans, or show one."""
-    from pststream.reports.commands.plans import list_plans, render_plan, render_plans, show_plan
-    from pststream.reports.commands.topk_plan import render_topk_plan, show_topk_plan
+    from pststream.reports.commands.plans import (
+        list_plans,
+        render_plan,
+        render_plans,
+        render_topk_plan,
+        show_plan,
+        show_topk_plan,
+    )
 
     refuse_options(f"plans {arguments.what}", {"--out": arguments.out, "--planners": arguments.planners})
     home = context.home.check()

@@ -46,7 +46,7 @@ from pststream.pipeline.replan.recorded_batches import (
     refuse_removed_matches,
 )
 from pststream.pipeline.replan.scratch_home import TopkPlanner, TriedPlan, make_scratch_home, proposed_plan, run_batches
-from pststream.reports.commands.topk_plan import read_topk_plan
+from pststream.reports.commands.plans import read_topk_plan
 from pststream.reports.pages.comparison_page import write_replay
 from pststream.reports.reading.pairs import flatten_lists, read_inserted_subscriptions
 from pststream.settings import Settings

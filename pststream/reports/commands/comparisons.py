@@ -9,7 +9,7 @@ from typing import Any
 
 from pststream.base.texts import counted, table_lines, whole_or_short
 from pststream.plans.imbalance import imbalance_text
-from pststream.reports.commands.topk_plan import name_plan, render_topk_plan
+from pststream.reports.commands.plans import name_plan, render_topk_plan
 from pststream.tables.owners import show_id
 
 COLUMNS: tuple[tuple[str, str], ...] = (

@@ -15,7 +15,7 @@ from pststream.base.arrow_columns import TIME, sum_column
 from pststream.base.texts import byte_size, counted, duration, escape_controls, table_lines
 from pststream.base.utc_times import iso, utc_now
 from pststream.plans.imbalance import finite_imbalance, imbalance_of, imbalance_text
-from pststream.reports.commands.topk_plan import read_topk_planners
+from pststream.reports.commands.plans import read_topk_planners
 from pststream.reports.reading import home_figures
 from pststream.reports.reading.answer_view import read_answer_sizes, render_answer_sizes
 from pststream.reports.reading.pairs import gold_batch, has_gold_table

@@ -255,7 +255,7 @@ def _shortened(lines: list[str]) -> str:
 def draw_topk_parts(plan: Mapping[str, Any], projection: Projection) -> MapLayer | None:
     """Return an area for each part of the space, in the colour of its first unit; None if words are divided first.
 
-    plan  the document of `reports/commands/topk_plan.py`, of another planner than `hash`
+    plan  the document of `reports/commands/plans.py`, of another planner than `hash`
 
     Each run of words of `keyword_first` divides the space by a tree of its own; these parts overlap and are not drawn.
     """
