@@ -146,7 +146,7 @@ LOOKED_AT = {
     "input/data_docs.py",
     # Operators, Airflow or this package write the texts.
     "input/run_suites.py", "input/suite_files.py", "settings.py",
-    "workloads/demo_files.py", "delivery/sinks/settings.py", "airflow/runners/engine_choice.py",
+    "workloads/demo_files.py", "delivery/sinks/registry.py", "airflow/runners/engine_choice.py",
     "storage/registry.py",
     "airflow/runners/job_log.py",
     "airflow/pages_plugin.py", "airflow/dag_options.py", "cli/doctor.py",
