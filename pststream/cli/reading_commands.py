@@ -1,4 +1,4 @@
-"""Run the commands that only read a home, such as `status`, `export`, `ask` and `explain`; none starts Spark."""
+"""Run the commands that only read a home, such as `status`, `export` and `explain` (none starts Spark), and `bench`."""
 
 import argparse
 import json

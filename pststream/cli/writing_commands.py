@@ -167,11 +167,17 @@ def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
 
 def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Run recorded batches again under another plan, and compare; exit code 1 if the matches or the answers differ."""
-    from pststream.pipeline.replan.recorded_batches import batches_between, last_batches
     from pststream.pipeline.replan.replay import replay
-    from pststream.pipeline.replan.scratch_home import TopkPlanner, plan_of_first, proposed_plan, stored_plan
+    from pststream.pipeline.replan.scratch_home import (
+        TopkPlanner,
+        batches_between,
+        last_batches,
+        plan_of_first,
+        proposed_plan,
+        stored_plan,
+    )
     from pststream.reports.commands.comparisons import is_as_recorded, render_replay
-    from pststream.reports.pages.comparison_page import write_replay
+    from pststream.reports.pages.adjustment_page import write_replay
 
     versions = (arguments.from_version, arguments.to_version)
     if (arguments.last is None) == (None in versions) or (arguments.last is not None and versions != (None, None)):
@@ -559,7 +565,7 @@ def compare_plans_command(context: CommandContext, arguments: Any) -> CommandRes
     """Compare planners by running each in a scratch home with the newest objects."""
     from pststream.pipeline.replan.compare_planners import compare, compare_topk
     from pststream.reports.commands.comparisons import render_comparison, render_topk_comparison
-    from pststream.reports.pages.comparison_page import write_comparison
+    from pststream.reports.pages.adjustment_page import write_comparison
 
     kinds = arguments.kinds or names.REGION_KINDS
     planners = tuple(arguments.planners.split(",")) if arguments.planners else tuple(names.PLANNERS_OF[kinds])

@@ -1,4 +1,4 @@
-"""Create, check and lock a home: the folder or bucket prefix of all its tables, with settings file and format."""
+"""Create, check, lock and upgrade a home: the folder or bucket prefix of all its tables, with settings and format."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Write the input files of `pststream demo`: six hourly files of objects around real cities, and three of requests."""
+"""Write the input files of `pststream demo` (six hourly files of objects, three of requests); list its questions."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pststream.tables.table_files import input_file
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
-from pststream.workloads.generated_rows import SCHEMA, iso_times, object_chunks, request_chunks
+from pststream.workloads.generate_files import SCHEMA, iso_times, object_chunks, request_chunks
 from pststream.workloads.object_sample import generate_sample
 from pststream.workloads.places import Places, city_places, find_city, scatter_around
 from pststream.workloads.random_texts import ORDINARY, Vocabulary, make_vocabulary

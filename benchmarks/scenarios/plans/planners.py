@@ -19,8 +19,7 @@ from benchmarks.support.paper_workloads import FIVE_A_REQUEST, OBJECTS_A_REQUEST
 from benchmarks.support.targets import at_least
 from pststream.base import names
 from pststream.base.progress import Progress, Steps
-from pststream.pipeline.replan.compare_planners import compare
-from pststream.pipeline.replan.planner_trial import correlation
+from pststream.pipeline.replan.compare_planners import compare, correlation
 from pststream.plans.imbalance import read_imbalance
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import KINDS, SubscriptionStyle

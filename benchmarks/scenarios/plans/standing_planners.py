@@ -28,7 +28,7 @@ from pststream.base.progress import Progress, Steps
 from pststream.pipeline.batch.micro_batch import match_and_discard
 from pststream.pipeline.calibrate.synthetic_homes import QueryWords, clause_lists, draw_knn, side_lists
 from pststream.pipeline.planning.plan import plan
-from pststream.pipeline.replan.planner_trial import correlation, share_rounds
+from pststream.pipeline.replan.compare_planners import correlation, share_rounds
 from pststream.queries.kinds.range import RANGE
 from pststream.settings import Settings
 from pststream.state.home import Home

@@ -29,7 +29,7 @@ from pststream.state.plans import current_version
 from pststream.state.tables import TABLES
 from pststream.tables.open_tables import open_table
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
-from pststream.workloads.generated_rows import GREATEST_DISTANCE_M, MOST_K, STYLES, TOPK_K
+from pststream.workloads.generate_files import GREATEST_DISTANCE_M, MOST_K, STYLES, TOPK_K
 from pststream.workloads.synthetic_arrays import synthetic_subscriptions
 
 SIZES = {"small": (5_000, 20), "full": (200_000, 500)}

@@ -1,4 +1,4 @@
-"""Run an entry of jobs/ as a process of the task's machine, and return its outcome."""
+"""Run an entry of jobs/ as a process of the task's machine, and return its outcome or its JSON document."""
 
 import os
 import subprocess

@@ -1,6 +1,7 @@
-"""List the kinds of sinks; open a sink of one kind, or find without sending what prevents its delivery.
+"""List the kinds of sinks; read their settings; open a sink, or find without sending what prevents its delivery.
 
-A new kind is one module with its SinkKind, and one line of SINK_KINDS.
+A new kind is one module with its SinkKind, and one line of SINK_KINDS. Settings are those of `[sinks.<name>]` in
+`pststream.toml`; `PSTSTREAM_SINK_<NAME>_<KEY>` wins over the file. Secrets come from the environment only.
 """
 
 import re

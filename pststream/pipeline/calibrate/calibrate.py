@@ -43,7 +43,7 @@ from pststream.pipeline.calibrate.synthetic_homes import (
     with_cache,
 )
 from pststream.pipeline.planning.plan import plan
-from pststream.pipeline.replan.planner_trial import Trial
+from pststream.pipeline.replan.compare_planners import Trial
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from pststream.workloads.random_texts import PowerLaw

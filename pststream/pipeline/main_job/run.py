@@ -33,8 +33,7 @@ from pststream.pipeline.ingest.local_files import (
 )
 from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
-from pststream.pipeline.questions.find_question_files import questions_wait
-from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED
+from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED, questions_wait
 from pststream.pipeline.upkeep.pairs_table import update_pairs
 from pststream.settings import Settings
 from pststream.state import fetched_files

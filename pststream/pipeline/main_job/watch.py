@@ -41,7 +41,7 @@ from pststream.pipeline.main_job.landing_scanner import KINDS, LandingScanner
 from pststream.pipeline.main_job.metrics_server import Address, serve_metrics
 from pststream.pipeline.main_job.run import check_landing, ingest_landed
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
-from pststream.pipeline.questions.find_question_files import FOLDER as QUESTIONS
+from pststream.pipeline.questions.question_ledger import FOLDER as QUESTIONS
 from pststream.pipeline.questions.question_ledger import unfinished_files
 from pststream.pipeline.upkeep.pairs_table import update_pairs
 from pststream.settings import Settings

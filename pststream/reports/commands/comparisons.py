@@ -1,6 +1,6 @@
 """Render the figures of `pststream plans compare` and `pststream replay` as text tables with verdicts.
 
-pipeline/replan (compare_planners.py, replay.py) measures the figures; pages/comparison_page.py writes them as pages.
+pipeline/replan (compare_planners.py, replay.py) measures the figures; pages/adjustment_page.py writes them as pages.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""List the plans of a home, with their moves and measured imbalance, or show one: figures, units and a text map."""
+"""List the plans of a home, their moves and measured imbalance; show one, also of `topk`: figures, units, a map."""
 
 import json
 from collections.abc import Mapping
