@@ -24,8 +24,9 @@ from deltalake.exceptions import DeltaError
 from pststream.base import names
 from pststream.base.errors import RetryableError, UsageError
 from pststream.base.utc_times import from_micros, iso, to_micros, utc_now
-from pststream.state.delta_log import APPEND_ONLY, VersionTaken, commit_entry, describe_writer, metadata_action
+from pststream.state.delta_log import APPEND_ONLY
 from pststream.state.home import Home
+from pststream.state.log_entries import VersionTaken, commit_entry, describe_writer, metadata_action
 from pststream.state.tables import TABLES, has_bounds
 from pststream.storage.parquet_files import delete_files, encoding_options, file_sizes, flush_content, flush_names
 from pststream.storage.registry import storage_of

@@ -22,8 +22,9 @@ from pststream.base.utc_times import utc_now
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, commit_files
-from pststream.state.delta_log import APPEND_ONLY, commit_entry, metadata_action, write_checkpoint
+from pststream.state.delta_log import APPEND_ONLY, write_checkpoint
 from pststream.state.home import Home
+from pststream.state.log_entries import commit_entry, metadata_action
 from pststream.state.tables import TABLES
 from pststream.tables.delta_tables import greatest_value, last_transaction, read_table, table_version
 from pststream.tables.open_tables import latest_table

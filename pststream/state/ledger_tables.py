@@ -17,8 +17,9 @@ from pststream.base.utc_times import from_micros, utc_now
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter, append_rows, commit_files, commit_latest, list_data_files
-from pststream.state.delta_log import WRITER_IDS, describe_writer, metadata_action, write_checkpoint
+from pststream.state.delta_log import write_checkpoint
 from pststream.state.home import Home
+from pststream.state.log_entries import WRITER_IDS, describe_writer, metadata_action
 from pststream.state.slices import read_slices, whole_file
 from pststream.state.tables import TABLES
 from pststream.storage.parquet_files import file_sizes

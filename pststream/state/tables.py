@@ -1,7 +1,7 @@
 """Read the declaration of every Delta table of a home (tables.txt): columns with types and meaning, key, partitions.
 
 Tables that grow with the data are written by Spark's tasks (state/data_files.py); the small control tables
-(`writer="control"`) are written by the driver. No commit needs a JVM: state/delta_log.py makes them all. Times are
+(`writer="control"`) are written by the driver. No commit needs a JVM: state/log_entries.py makes them all. Times are
 microseconds since 1970 in UTC where the type is timestamp.
 """
 

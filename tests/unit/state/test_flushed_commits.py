@@ -17,8 +17,9 @@ from pststream.pipeline.upkeep.maintain import compact_tables
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import FileWriter, commit_files, list_data_files
-from pststream.state.delta_log import commit_entry, describe_writer, write_checkpoint
+from pststream.state.delta_log import write_checkpoint
 from pststream.state.home import Home, table_properties
+from pststream.state.log_entries import commit_entry, describe_writer
 from pststream.state.tables import TABLES
 from pststream.storage.local_folder import FolderFiles
 from pststream.tables.delta_tables import last_transaction, read_table, table_version

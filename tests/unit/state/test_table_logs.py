@@ -15,9 +15,10 @@ from pststream.base import atomic_files, names
 from pststream.base.errors import HomeError, RetryableError
 from pststream.state import delta_log, erasures, ledger_tables
 from pststream.state.data_files import commit_files, list_data_files
-from pststream.state.delta_log import metadata_action, write_checkpoint
+from pststream.state.delta_log import write_checkpoint
 from pststream.state.home import LOG_RETENTION, STREAMS, Home
 from pststream.state.locks import HeldLock, write_fencing_token
+from pststream.state.log_entries import metadata_action
 from pststream.storage.local_folder import FolderFiles
 from pststream.tables.delta_tables import last_transaction, read_table, table_version
 
