@@ -18,20 +18,6 @@ from pststream.base import names
 from pststream.base.texts import duration
 from pststream.plans.imbalance import imbalance_text, read_imbalance
 
-DOC = """
-Reads the ledgers and the watcher's heartbeat, without Spark, in seconds. There is one task for each kind of problem. It
-fails at each run until the problem is solved. It sends one alert, which says what to do, when the problem begins, and
-one message when it is solved; the folder `health` of the home stores what is failing. Each sink and each quarantined
-file is a problem of its own.
-
-- **watcher**: the watcher (`pststream run --watch`) has died, or should run and does not.
-- **lag**: files that landed or were ingested are not matched in time.
-- **balance**: the loads of the workers are far out of balance.
-- **rejects**: too many rows of the last hour were rejected.
-- **clock**: the watermark is ahead of the clock, so that objects of the present are late.
-- **gate**: files are in quarantine.
-- **sinks**: a sink is down, or has too many dead letters.
-"""
 FIELDS = ("watcher", "last_hour", "watermark", "watermark_ahead_seconds", "quarantined_ids", "deliveries")
 
 log = logging.getLogger(__name__)
@@ -135,7 +121,6 @@ KIND = DagKind(
     cron="*/5 * * * *",
     priority=MAINTENANCE,
     description="Alert for each problem of a home",
-    doc=DOC,
     fields=_fields,
     add_tasks=_add_tasks,
     callbacks=lambda options: AlertOnChange(options).callbacks,
