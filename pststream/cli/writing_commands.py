@@ -284,7 +284,7 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
     if arguments.watch:
         from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address
-        from pststream.pipeline.main_job.watch import watch
+        from pststream.pipeline.main_job.run import watch
 
         host, port = arguments.metrics or ("", 0)
         metrics = Address(host or LOOPBACK, port) if arguments.metrics is not None else None

@@ -14,7 +14,6 @@ from pststream.base.arrow_columns import TIME
 from pststream.base.errors import RetryableError
 from pststream.base.lineage import LineageDataset
 from pststream.base.utc_times import from_micros, utc_now
-from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter, append_rows, commit_files, commit_latest, list_data_files
 from pststream.state.delta_log import write_checkpoint
@@ -233,7 +232,7 @@ def append_withdrawal(
         "max_ts": None if watermark is None else from_micros(watermark), "started_at": utc_now(),
         "withdrawal_id": withdrawal_id,
     }  # fmt: skip
-    ledger_tables.append(home, names.FILES, [row])
+    append(home, names.FILES, [row])
     crash_point("withdraw.done")
     return withdrawal_id
 
@@ -242,6 +241,6 @@ def name_withdrawn(home: Home, keys: np.ndarray) -> int:
     """Write the keys of the rows of a withdrawal, which does not count yet: int64[n]; return its number."""
     withdrawal_id: int = greatest_value(home.table(names.WITHDRAWALS), "withdrawal_id") + 1
     ids = pa.array(np.full(len(keys), withdrawal_id, np.int64))
-    ledger_tables.append(home, names.WITHDRAWALS, pa.table({"withdrawal_id": ids, "log_key": keys}))
+    append(home, names.WITHDRAWALS, pa.table({"withdrawal_id": ids, "log_key": keys}))
     crash_point("withdraw.named")
     return withdrawal_id

@@ -9,8 +9,7 @@ from benchmarks.support.measured_homes import BenchHome
 from pststream.base import names
 from pststream.base.optional_packages import MissingExtra
 from pststream.base.progress import no_progress
-from pststream.pipeline.planning.draw_sample import draw_sample
-from pststream.pipeline.planning.plan import plan
+from pststream.pipeline.planning.plan import draw_sample, plan
 from pststream.pipeline.replan import compare_planners
 from pststream.pipeline.replan.compare_planners import Trial, compare
 from pststream.pipeline.replan.proposal_file import same_plan

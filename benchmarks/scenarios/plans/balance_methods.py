@@ -20,7 +20,7 @@ from pststream.base.errors import PstError
 from pststream.base.progress import Progress, Steps
 from pststream.engine.spark_session import stop_spark
 from pststream.pipeline.calibrate.synthetic_homes import CACHE_BYTES, with_cache
-from pststream.pipeline.planning.draw_sample import draw_sample
+from pststream.pipeline.planning.plan import draw_sample
 from pststream.pipeline.replan.proposal_file import Decision, Proposal, digest_of, write_proposal
 from pststream.planning.balancing.contract import Adjustment
 from pststream.planning.balancing.local_adjustment import METHODS, select_cells
