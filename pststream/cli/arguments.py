@@ -15,8 +15,8 @@ from pststream.cli import writing_commands as writing
 from pststream.cli.command import CommandContext, CommandResult, JoinedTexts, age, host_and_port, positive, whole
 from pststream.cli.reading_commands import add_bench_options, bench_command
 from pststream.cli.writing_commands import NEWEST, calibrate_command, compare_plans_command, plan_command
-from pststream.input.judged_rows import SUBJECTS
 from pststream.input.row_chunks import RETRIABLE
+from pststream.input.suite_files import SUBJECTS
 
 MORE_EXAMPLES = {
     "plan": ("pststream plan --planner hybrid --option objective=sum --option sigma=1.2 --dry-run",),

@@ -20,10 +20,10 @@ from pststream.cli.command import (
     refuse_options,
 )
 from pststream.cli.result_texts import describe_plan, describe_topk_plan
-from pststream.input.judged_rows import SUBJECTS
 from pststream.input.run_suites import check_suite
 from pststream.input.suite_files import (
     ENDING,
+    SUBJECTS,
     Suite,
     default_suites,
     delete_suite,
