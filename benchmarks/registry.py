@@ -53,9 +53,9 @@ from benchmarks.scenarios.streams import (
     year,
 )
 from benchmarks.support.choice import Choice
+from benchmarks.support.measured_homes import read_objects
 from pststream.base.errors import UsageError
 from pststream.base.progress import Progress
-from pststream.pipeline.calibrate.rows import read_objects
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import KINDS
 

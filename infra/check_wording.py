@@ -56,7 +56,8 @@ def faults_of(path: Path) -> Iterator[str]:
 def main() -> int:
     """Print the faults of all modules and pages; return 1 if there are some."""
     modules = (path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-    paths = sorted({*modules, *ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")} - {Path(__file__)})
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "pststream").rglob("*.md")]
+    paths = sorted({*modules, *pages} - {Path(__file__)})
     faults = [fault for path in paths for fault in faults_of(path)]
     print("\n".join([*faults, f"{len(paths)} files, {len(faults)} words or first lines to change"]))
     return 1 if faults else 0

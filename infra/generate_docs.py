@@ -13,7 +13,7 @@ import pyarrow as pa
 from benchmarks.results_page import render_folder
 from pststream.base import names
 from pststream.base.arrow_columns import TIME
-from pststream.delivery.sinks.read_settings import sink_keys
+from pststream.delivery.sinks.registry import sink_keys
 from pststream.input.row_chunks import REASONS
 from pststream.reports.commands.metrics import METRICS, PREFIX
 from pststream.settings import setting_keys

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pststream.base import names
 from pststream.base.errors import SettingError, UsageError
 from pststream.base.setting_key import SettingKey, declare, declared_keys
-from pststream.delivery.sinks.read_settings import read_sinks, sink_keys
+from pststream.delivery.sinks.registry import read_sinks, sink_keys
 from pststream.delivery.sinks.settings import SinkSettings
 from pststream.storage.registry import files_at, normalize
 

@@ -4,7 +4,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from pststream.pipeline.calibrate.rows import clause_lists, frequencies
+from benchmarks.support.measured_homes import frequencies
+from pststream.pipeline.calibrate.synthetic_homes import clause_lists
 from pststream.planning.live_terms import make_sample_with_reads
 from pststream.plans.pieces import rarest_clause_first
 from pststream.plans.planner_sample import WorkloadSample

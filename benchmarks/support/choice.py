@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from pststream.pipeline.calibrate.rows import ObjectSource
+from benchmarks.support.measured_homes import ObjectSource
 
 
 class Choice(NamedTuple):

@@ -14,7 +14,7 @@ from benchmarks.support.question_sets import Record
 from benchmarks.support.watchers import COMMAND
 from pststream.base import names
 from pststream.base.progress import Progress
-from pststream.pipeline.calibrate.measured_homes import CACHE_BYTES, with_cache
+from pststream.pipeline.calibrate.synthetic_homes import CACHE_BYTES, with_cache
 from pststream.search.answer_rows import AnswerRows
 from pststream.search.answerers import ANSWERERS
 from pststream.search.object_snapshot import ObjectSnapshot

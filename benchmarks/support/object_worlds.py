@@ -19,7 +19,7 @@ from pststream.base import names
 from pststream.base.arrow_columns import ATTRIBUTES, BREAKS, TIME
 from pststream.base.progress import Progress, StepCounter
 from pststream.base.utc_times import from_micros, to_micros
-from pststream.pipeline.calibrate.measured_homes import START
+from pststream.pipeline.calibrate.synthetic_homes import START
 from pststream.queries.text.tokenizer import terms_of
 from pststream.state import ledger_tables
 from pststream.state.data_files import ROW_GROUP, DataFile, FileWriter, commit_files

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from pststream.pipeline.calibrate.rows import CityObjects, clause_lists, frequencies
+from benchmarks.support.measured_homes import CityObjects, frequencies
+from pststream.pipeline.calibrate.synthetic_homes import clause_lists
 from pststream.planning.live_terms import make_sample_with_reads
 from pststream.planning.load_model import CostModel
 from pststream.plans.pieces import rarest_clause_first

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
+from benchmarks.support.measured_homes import frequencies
 from pststream.base.arrow_columns import lists
-from pststream.pipeline.calibrate.rows import frequencies
 from pststream.queries.shapes.registry import SIDES
 from pststream.workloads.synthetic_arrays import SyntheticObjects, SyntheticSubscriptions, term_ids
 

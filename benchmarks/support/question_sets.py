@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks.support.object_worlds import DAY_US, DAYS, VOCABULARY, SampledObjects, frequent_words, rare_words
 from pststream.base.utc_times import from_micros, iso, to_micros
-from pststream.pipeline.calibrate.measured_homes import START
-from pststream.workloads.generated_rows import GREATEST_DISTANCE_M
+from pststream.pipeline.calibrate.synthetic_homes import START
+from pststream.workloads.generate_files import GREATEST_DISTANCE_M
 from pststream.workloads.places import city_places
 from pststream.workloads.random_texts import make_vocabulary
 

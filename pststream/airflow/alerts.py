@@ -16,8 +16,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from pststream.airflow.runners.allowed_places import admit
-from pststream.airflow.runners.engine_choice import read_file
-from pststream.airflow.runners.file_names import file_name
+from pststream.airflow.runners.engine_choice import file_name, read_file
 from pststream.airflow.runners.run_environment import run_environment
 from pststream.base import names
 from pststream.base.texts import mask_urls

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Param
@@ -11,16 +12,17 @@ from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.runners.spark_job import SparkJob
 from pststream.airflow.tasks import forms
 
+DOCS = Path(__file__).parent / "dags"
+
 
 @dataclass(frozen=True)
 class DagKind:
-    """One of the DAGs of a home.
+    """One of the DAGs of a home. `dags/<name>.md` is its page.
 
     name         without prefix
     cron         the default schedule; `none`: manual runs only
     priority     of its tasks in the pool
     description  one line
-    doc          page of the DAG, Markdown
     add_tasks    adds the tasks to the DAG of the `with` block
     fields       returns the form; by default it has the field *Home* only
     after        name of an asset whose events start a run as well
@@ -31,7 +33,6 @@ class DagKind:
     cron: str
     priority: int
     description: str
-    doc: str
     add_tasks: Callable[[DagOptions], object]
     fields: Callable[[DagOptions], dict[str, Param]] = lambda options: {"home": forms.home_field(options)}
     after: str | None = None
@@ -43,7 +44,7 @@ class DagKind:
         shared = options.dag_arguments(self.name, self.cron, priority=self.priority, after=after)
         if self.callbacks:
             shared["default_args"] |= self.callbacks(options)
-        own = {"description": self.description, "doc_md": self.doc, "params": self.fields(options)}
+        own = {"description": self.description, "doc_md": str(DOCS / f"{self.name}.md"), "params": self.fields(options)}
         return shared | own
 
     def build(self, options: DagOptions) -> DAG:

@@ -12,7 +12,7 @@ from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable
 
 from pststream.airflow.alerts import Alerts
 from pststream.airflow.runners.allowed_places import FORM
-from pststream.airflow.runners.file_names import file_name
+from pststream.airflow.runners.engine_choice import file_name
 from pststream.airflow.runners.lineage import home_uri
 from pststream.base import names
 

@@ -61,12 +61,7 @@ def provider_info() -> dict[str, Any]:
             connection_type("pststream", "PSTStreamHook", "PSTStream", HOME_FIELDS, [*address, "password"]),
             sink,
         ],
-        "config": {
-            "pststream": {
-                "description": "What the trigger forms of PSTStream may name.",
-                "options": options,
-            }
-        },
+        "config": {"pststream": {"description": "What the trigger forms of PSTStream may name.", "options": options}},
     }
 
 

@@ -182,11 +182,7 @@ def _cut(arrays: Arrays, part: slice | np.ndarray) -> Arrays:
 
 
 def advance(
-    state: BucketState,
-    inserted: Subscriptions,
-    deleted: Deletions,
-    logged: Iterable[Logged],
-    end: BatchEnd,
+    state: BucketState, inserted: Subscriptions, deleted: Deletions, logged: Iterable[Logged], end: BatchEnd
 ) -> None:
     """Apply the batch that `end` describes: the insertions and deletions that `fold` took, and what it returned.
 

@@ -12,11 +12,11 @@ from pststream.base import names
 from pststream.base.errors import UsageError
 from pststream.cli import reading_commands as reading
 from pststream.cli import writing_commands as writing
-from pststream.cli.bench_command import add_bench_options, bench_command
 from pststream.cli.command import CommandContext, CommandResult, JoinedTexts, age, host_and_port, positive, whole
-from pststream.cli.plan_commands import NEWEST, calibrate_command, compare_plans_command, plan_command
-from pststream.input.judged_rows import SUBJECTS
+from pststream.cli.reading_commands import add_bench_options, bench_command
+from pststream.cli.writing_commands import NEWEST, calibrate_command, compare_plans_command, plan_command
 from pststream.input.row_chunks import RETRIABLE
+from pststream.input.suite_files import SUBJECTS
 
 MORE_EXAMPLES = {
     "plan": ("pststream plan --planner hybrid --option objective=sum --option sigma=1.2 --dry-run",),
@@ -34,10 +34,7 @@ MORE_EXAMPLES = {
         "pststream ask --kind frequent_terms --bbox 18,59,19,60 -k 3 --home h",
         "pststream ask questions.jsonl --out answers.csv --home h",
     ),
-    "plans": (
-        "pststream plans compare --planners kd_tree,a_grid,dkm_sks --objects 200000",
-        "pststream plans show",
-    ),
+    "plans": ("pststream plans compare --planners kd_tree,a_grid,dkm_sks --objects 200000", "pststream plans show"),
     "generate": ("pststream generate requests --kind knn --count 1000 --objects posts.csv --out knn.jsonl",),
     "bench": ("pststream bench list",),
 }

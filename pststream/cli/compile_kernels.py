@@ -26,8 +26,7 @@ from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.pipeline.upkeep.maintain import maintain
 from pststream.pipeline.upkeep.term_statistics import make_term_statistics
-from pststream.planning.balancing.cell_selection import select_cells
-from pststream.planning.balancing.local_adjustment import adjust_locally
+from pststream.planning.balancing.local_adjustment import adjust_locally, select_cells
 from pststream.planning.live_terms import make_sample_with_reads
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners.by_subscription import build_area_index, describe_sample, estimate_ranges, place

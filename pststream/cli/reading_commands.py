@@ -1,6 +1,10 @@
-"""Run the commands that only read a home, such as `status`, `export`, `ask` and `explain`; none starts Spark."""
+"""Run the commands that only read a home, such as `status`, `export` and `explain` (none starts Spark), and `bench`."""
 
+import argparse
+import json
+import os
 import re
+import sys
 import time
 from argparse import ArgumentParser
 from dataclasses import asdict
@@ -21,6 +25,7 @@ from pststream.cli.command import (
     check_output_path,
     parse_moment,
     refuse_options,
+    whole,
 )
 from pststream.plans.imbalance import imbalance_text
 
@@ -137,8 +142,14 @@ def explain_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def plans_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the plans, or show one."""
-    from pststream.reports.commands.plans import list_plans, render_plan, render_plans, show_plan
-    from pststream.reports.commands.topk_plan import render_topk_plan, show_topk_plan
+    from pststream.reports.commands.plans import (
+        list_plans,
+        render_plan,
+        render_plans,
+        render_topk_plan,
+        show_plan,
+        show_topk_plan,
+    )
 
     refuse_options(f"plans {arguments.what}", {"--out": arguments.out, "--planners": arguments.planners})
     home = context.home.check()
@@ -325,3 +336,56 @@ def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> 
 
 def _option(field: str) -> str:
     return "-k" if field == "k" else f"--{field.replace('_', '-')}"
+
+
+def add_bench_options(bench: argparse.ArgumentParser) -> None:
+    """Add the options of `bench`."""
+    bench.add_argument("what", choices=("list", "run"))
+    bench.add_argument("name", nargs="?", help="for `run`: a benchmark, as `list` shows them")
+    bench.add_argument("--scale", choices=("small", "full"), default="small", help="default %(default)s")
+    bench.add_argument("--seed", type=whole, default=1, help="default %(default)s")
+    bench.add_argument("--out", metavar="FILE", help="also write the JSON document to this file")
+    bench.add_argument("--workloads", metavar="A,B", help="of the benchmarks of planners: only these")
+    bench.add_argument(
+        "--objects",
+        metavar="FILE",
+        help="of the benchmarks of planners: objects of this file (lon, lat, text) in place of synthetic ones",
+    )
+
+
+def bench_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """List the benchmarks, or run one."""
+    _find_benchmarks()
+    from benchmarks.registry import BENCHMARKS, run_benchmark
+
+    if arguments.what == "list":
+        listed = {name: BENCHMARKS[name].meaning for name in sorted(BENCHMARKS)}
+        width = max(map(len, listed))
+        return CommandResult(listed, "\n".join(f"{name:{width}}  {meaning}" for name, meaning in listed.items()))
+    if arguments.name is None:
+        raise UsageError("bench run: name a benchmark", "pststream bench list shows them")
+    if arguments.name not in BENCHMARKS:
+        raise UsageError(f"benchmark {arguments.name!r} is unknown", "one of: " + ", ".join(sorted(BENCHMARKS)))
+    check_output_path(arguments.out)
+    document = run_benchmark(
+        arguments.name,
+        arguments.scale,
+        arguments.seed,
+        context.settings,
+        context.progress,
+        workloads=() if arguments.workloads is None else arguments.workloads.split(","),
+        objects=arguments.objects,
+    )
+    if arguments.out:
+        Path(arguments.out).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    return CommandResult(document, json.dumps(document, indent=1))
+
+
+def _find_benchmarks() -> None:
+    """Let this process and those that it starts import `benchmarks`; raise UsageError outside of a clone."""
+    clone = str(Path(__file__).resolve().parents[2])
+    if not Path(clone, "benchmarks", "registry.py").exists():
+        raise UsageError("the package contains no benchmarks", "clone the project, and run `make setup` there")
+    if clone not in sys.path:
+        sys.path.append(clone)
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), clone]))

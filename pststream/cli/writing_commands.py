@@ -19,10 +19,11 @@ from pststream.cli.command import (
     parse_moment,
     refuse_options,
 )
-from pststream.input.judged_rows import SUBJECTS
+from pststream.cli.result_texts import describe_plan, describe_topk_plan
 from pststream.input.run_suites import check_suite
 from pststream.input.suite_files import (
     ENDING,
+    SUBJECTS,
     Suite,
     default_suites,
     delete_suite,
@@ -46,7 +47,7 @@ def _init(context: CommandContext) -> bool:
 
 def upgrade_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Upgrade a home to the format of this version."""
-    from pststream.state.upgrade import upgrade
+    from pststream.state.home import upgrade
 
     document = upgrade(context.home)
     before, now = document["format_before"], document["format"]
@@ -166,11 +167,17 @@ def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
 
 def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Run recorded batches again under another plan, and compare; exit code 1 if the matches or the answers differ."""
-    from pststream.pipeline.replan.recorded_batches import batches_between, last_batches
     from pststream.pipeline.replan.replay import replay
-    from pststream.pipeline.replan.scratch_home import TopkPlanner, plan_of_first, proposed_plan, stored_plan
+    from pststream.pipeline.replan.scratch_home import (
+        TopkPlanner,
+        batches_between,
+        last_batches,
+        plan_of_first,
+        proposed_plan,
+        stored_plan,
+    )
     from pststream.reports.commands.comparisons import is_as_recorded, render_replay
-    from pststream.reports.pages.comparison_page import write_replay
+    from pststream.reports.pages.adjustment_page import write_replay
 
     versions = (arguments.from_version, arguments.to_version)
     if (arguments.last is None) == (None in versions) or (arguments.last is not None and versions != (None, None)):
@@ -277,7 +284,7 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
     if arguments.watch:
         from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address
-        from pststream.pipeline.main_job.watch import watch
+        from pststream.pipeline.main_job.run import watch
 
         host, port = arguments.metrics or ("", 0)
         metrics = Address(host or LOOPBACK, port) if arguments.metrics is not None else None
@@ -527,3 +534,65 @@ def _describe_suite(suite: Suite) -> dict[str, Any]:
         "path": suite.path,
         "expectations": [str(one) for one in suite.expectations],
     }
+
+
+NEWEST = 1_000_000
+"""Objects that planners are compared on, unless another number is given."""
+
+
+def plan_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Make a new plan version."""
+    from pststream.pipeline.replan.make_plan import make_plan
+
+    kinds = arguments.kinds or names.kinds_served(arguments.chosen_planner)
+    document = make_plan(
+        context.home,
+        context.settings,
+        arguments.chosen_planner,
+        kinds,
+        planner_options=arguments.planner_options,
+        from_version=arguments.from_version,
+        to_version=arguments.to_version,
+        dry_run=arguments.dry_run,
+        progress=context.progress,
+    )
+    if kinds == names.TOPK_KINDS:
+        return CommandResult(document, describe_topk_plan(document))
+    return CommandResult(document, describe_plan(document, arguments.dry_run))
+
+
+def compare_plans_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Compare planners by running each in a scratch home with the newest objects."""
+    from pststream.pipeline.replan.compare_planners import compare, compare_topk
+    from pststream.reports.commands.comparisons import render_comparison, render_topk_comparison
+    from pststream.reports.pages.adjustment_page import write_comparison
+
+    kinds = arguments.kinds or names.REGION_KINDS
+    planners = tuple(arguments.planners.split(",")) if arguments.planners else tuple(names.PLANNERS_OF[kinds])
+    if kinds == names.TOPK_KINDS:
+        refuse_options("plans compare --kinds topk", {"--objects": arguments.objects, "--out": arguments.out})
+    check_planners(planners, kinds)
+    if kinds == names.TOPK_KINDS:
+        document = compare_topk(context.home, context.settings, planners, context.progress)
+        return CommandResult(document, render_topk_comparison(document))
+    check_output_path(arguments.out)
+    objects = arguments.objects or NEWEST
+    document = compare(context.home, context.settings, planners, objects, progress=context.progress)
+    if arguments.out:
+        write_comparison(document, arguments.out)
+        document["out"] = arguments.out
+    return CommandResult(document, render_comparison(document))
+
+
+def calibrate_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Measure the constants of the load model on this machine, and write them to the settings of the home."""
+    from pststream.pipeline.calibrate.calibrate import calibrate
+    from pststream.settings import write_settings
+
+    home = context.home.check()
+    figures = calibrate(arguments.scale, arguments.seed, context.settings, context.progress)
+    measured = {name: value for name, value in figures.items() if name.startswith("cost_")}
+    write_settings(home.path, measured)
+    lines = [f"{name} = {value:.3g}" for name, value in measured.items()]
+    text = "\n".join([*lines, f"written to {home.path}/pststream.toml; new plans use them"])
+    return CommandResult({"figures": figures}, text)

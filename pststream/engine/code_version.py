@@ -15,6 +15,7 @@ import pststream
 from pststream.base.errors import RetryableError
 
 PACKAGES = ("deltalake", "numba", "numpy", "pyarrow")
+CODE = (".py", ".txt", ".json")
 OTHER_CODE = "runs other code than the driver"
 
 
@@ -23,7 +24,7 @@ def code_digest() -> str:
     """Return a digest of this process's pststream, Python and the packages that decide what is matched and written."""
     digest = hashlib.sha256(repr([sys.version_info[:3], *map(importlib.metadata.version, PACKAGES)]).encode())
     folder = Path(pststream.__file__).parent
-    for file in sorted(folder.rglob("*.py")):
+    for file in sorted(file for file in folder.rglob("*") if file.suffix in CODE):
         digest.update(str(file.relative_to(folder)).encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -122,9 +122,7 @@ FIGURES: dict[str, dict[str, str]] = {
         "ranks_off": "{value} changes have a rank that is not theirs",
         "snapshot_off": "{value} rows of the last snapshot of the answers differ from the log before it",
     },
-    "gold": {
-        "gold_off": "gold/pairs has {value} more rows than the view; pststream pairs --rebuild makes it again",
-    },
+    "gold": {"gold_off": "gold/pairs has {value} more rows than the view; pststream pairs --rebuild makes it again"},
 }
 """The figures of each check, each with the sentence to report if it is not zero."""
 

@@ -274,12 +274,7 @@ def _limits(sources: ColumnSources) -> list[int]:
 
 
 def _parse_exactly(
-    path: str,
-    names: list[str],
-    numbers: set[str],
-    rows: list[int],
-    lines: list[bytes],
-    kept: KeptColumns | None = None,
+    path: str, names: list[str], numbers: set[str], rows: list[int], lines: list[bytes], kept: KeptColumns | None = None
 ) -> ColumnChunk:
     """Parse each line by itself: slow, exact. NaN in a field that is not a number counts as missing."""
     chunk = decode_lines(path, names, rows, lines)

@@ -19,11 +19,7 @@ REQUIRED_OF_REQUESTS = ("op", "subscription_id")
 
 
 def read_chunks(
-    path: str,
-    format: str | None,
-    sources: ColumnSources,
-    part: FilePart | None = None,
-    kept: KeptColumns | None = None,
+    path: str, format: str | None, sources: ColumnSources, part: FilePart | None = None, kept: KeptColumns | None = None
 ) -> Iterator[ColumnChunk]:
     """Yield the rows of a file as columns, at most 65,536 rows and some megabytes at a time.
 

@@ -20,8 +20,7 @@ from pststream.base.optional_packages import needs_extra
 from pststream.base.texts import counted
 from pststream.input.data_docs import JudgedPage, write_site
 from pststream.input.expectations import CheckResult, CheckResults
-from pststream.input.judged_rows import make_example
-from pststream.input.suite_files import ExpectationText, Suite, read_suites
+from pststream.input.suite_files import ExpectationText, Suite, make_example, read_suites
 from pststream.storage.contract import Files
 
 if TYPE_CHECKING:

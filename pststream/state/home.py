@@ -1,10 +1,10 @@
-"""Create, check and lock a home: the folder or bucket prefix of all its tables, with settings file and format."""
+"""Create, check, lock and upgrade a home: the folder or bucket prefix of all its tables, with settings and format."""
 
 import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from pststream.base.errors import HomeBusy, HomeError, SettingError
 from pststream.queries.text.words import TOKENIZER
 from pststream.settings import FILE, Settings, default_file, load_settings
 from pststream.state import locks
+from pststream.state.crash_points import crash_point
 from pststream.state.delta_log import APPEND_ONLY, declared_columns, first_entry
 from pststream.state.locks import HeldLock, LockTaken
 from pststream.state.tables import TABLES, Table, has_bounds
@@ -25,7 +26,7 @@ from pststream.storage.registry import normalize, storage_of
 
 FORMAT = 1
 """Format of homes. Until 0.1.0 is released it stays 1: a home with other tables is refused (`digest_of_tables`). After
-that, a change of tables increments it and adds a step to state/upgrade.py.
+that, a change of tables increments it and adds a step to state/home.py.
 """
 
 TOO_OLD = "was made by a version before 0.1.0; ingest its files into a new home"
@@ -303,3 +304,34 @@ class Home:
 
 def _lock_name(scope: str) -> str:
     return f".lock{scope and '-'}{scope}"
+
+
+STEPS: dict[int, Callable[[Home], None]] = {}
+"""Format to the step that upgrades it to the next."""
+
+
+def upgrade(home: Home) -> dict[str, Any]:
+    """Upgrade a home; return its format before and after. Raises HomeError if it cannot be upgraded.
+
+    A step is idempotent: after a crash it runs again, because the mark of the home is written after it. A step changes
+    a table in one commit. There is no step yet, since format 1 is the first.
+    """
+    _formats_to_leave(home)
+    with home.locked():
+        formats = _formats_to_leave(home)
+        for format in formats:
+            STEPS[format](home)
+            crash_point("upgrade.stepped")
+            home.write_mark(home.read_mark(), format + 1)
+    home.check()
+    return {"format_before": formats.start, "format": FORMAT}
+
+
+def _formats_to_leave(home: Home) -> range:
+    """Return the formats that the home has to leave, none if it has the current one."""
+    formats = range(home.read_mark()["home_format"], FORMAT)
+    if not formats:
+        home.check()
+    if not STEPS.keys() >= set(formats):
+        raise HomeError(home.path, TOO_OLD)
+    return formats

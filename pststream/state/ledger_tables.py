@@ -1,9 +1,11 @@
-"""Append to, compact, trim and vacuum Delta tables of a home on the driver; describe them as lineage datasets."""
+"""Append to, compact, trim and vacuum Delta tables on the driver; write withdrawals; describe lineage datasets."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,6 +13,8 @@ from pststream.base import names
 from pststream.base.arrow_columns import TIME
 from pststream.base.errors import RetryableError
 from pststream.base.lineage import LineageDataset
+from pststream.base.utc_times import from_micros, utc_now
+from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, FileWriter, append_rows, commit_files, commit_latest, list_data_files
 from pststream.state.delta_log import write_checkpoint
 from pststream.state.home import Home
@@ -18,7 +22,8 @@ from pststream.state.log_entries import WRITER_IDS, describe_writer, metadata_ac
 from pststream.state.slices import read_slices, whole_file
 from pststream.state.tables import TABLES
 from pststream.storage.parquet_files import file_sizes
-from pststream.tables.delta_tables import last_transaction
+from pststream.tables.delta_tables import greatest_value, last_transaction
+from pststream.tables.ledgers import Ledger
 from pststream.tables.open_tables import latest_table, translate_delta_errors
 
 COMPACTED_BYTES = 1024 * 1024
@@ -203,3 +208,39 @@ def _sql_type(kind: pa.DataType) -> str:
     if pa.types.is_struct(kind):
         return f"struct<{', '.join(f'{field.name}: {_sql_type(field.type)}' for field in kind)}>"
     return _SQL_TYPES[kind]
+
+
+PATH = "withdrawal"
+"""Path of a withdrawal in `files`."""
+
+
+def append_withdrawal(
+    home: Home, ledger: Ledger, keys: np.ndarray, watermark: int | None, options: Mapping[str, Any], rejected: int = 0
+) -> int:
+    """Write the keys of the objects, then the row of `files` that makes the withdrawal count; return its number.
+
+    keys: int64[n], ascending
+    watermark: after the withdrawal, microseconds; None: no object is left
+    options: why, for the ledger
+    rejected: rejects that the caller writes
+    """
+    withdrawal_id = name_withdrawn(home, keys)
+    row = {
+        "file_seq": ledger.next_file_seq, "ingest_id": ledger.next_ingest_id, "kind": names.OBJECTS, "path": PATH,
+        "sha256": "", "bytes": 0, "options": json.dumps({"objects": len(keys), **options}), "status": "done", "rows": 1,
+        "accepted": 0, "rejected": rejected, "watermark": ledger.watermark(), "min_ts": None,
+        "max_ts": None if watermark is None else from_micros(watermark), "started_at": utc_now(),
+        "withdrawal_id": withdrawal_id,
+    }  # fmt: skip
+    append(home, names.FILES, [row])
+    crash_point("withdraw.done")
+    return withdrawal_id
+
+
+def name_withdrawn(home: Home, keys: np.ndarray) -> int:
+    """Write the keys of the rows of a withdrawal, which does not count yet: int64[n]; return its number."""
+    withdrawal_id: int = greatest_value(home.table(names.WITHDRAWALS), "withdrawal_id") + 1
+    ids = pa.array(np.full(len(keys), withdrawal_id, np.int64))
+    append(home, names.WITHDRAWALS, pa.table({"withdrawal_id": ids, "log_key": keys}))
+    crash_point("withdraw.named")
+    return withdrawal_id

@@ -1,4 +1,4 @@
-"""Write the input files of `pststream demo`: six hourly files of objects around real cities, and three of requests."""
+"""Write the input files of `pststream demo` (six hourly files of objects, three of requests); list its questions."""
 
 import csv
 import json
@@ -7,110 +7,73 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pststream.tables.table_files import input_file
-from pststream.workloads.demo_subscriptions import CREATED, named_subscriptions, standing_subscriptions
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
-from pststream.workloads.generated_rows import SCHEMA, iso_times, object_chunks, request_chunks
+from pststream.workloads.generate_files import SCHEMA, iso_times, object_chunks, request_chunks
 from pststream.workloads.object_sample import generate_sample
 from pststream.workloads.places import Places, city_places, find_city, scatter_around
 from pststream.workloads.random_texts import ORDINARY, Vocabulary, make_vocabulary
 
+CREATED = "2026-03-01T05:00:00Z"
+
+_DATA: dict[str, Any] = json.loads(Path(__file__).with_name("demo.json").read_text("utf-8"))
+"""What is written by hand.
+
+around, boxes    subscriptions: id, subscriber, title, keywords; city and radius in kilometres, or bbox
+standing         subscriptions with memory: id, title, fields; questions: title, fields. `city` stands for its place
+themes           sentences by theme, with choices in braces; local_themes: by city
+bad_objects, bad_requests, hostile_objects   rows with errors; valid rows whose text is markup, which pages must escape
+"""
+
+
+def named_subscriptions() -> list[dict]:
+    """Return insertions as the ingest reads them: circles around cities, and boxes."""
+    around: list[Any] = [(*row, {"circle": {**_at(city), "radius_m": 1000 * km}}) for *row, city, km in _DATA["around"]]
+    boxes: list[Any] = [(*row, {"bbox": box}) for *row, box in _DATA["boxes"]]
+    rows = []
+    for name, subscriber, title, keywords, region in around + boxes:
+        asked = {"op": "insert", "subscription_id": name, "keywords": keywords, **region, "created_at": CREATED}
+        rows.append({**asked, "payload": {"subscriber": subscriber, "title": title}})
+    return rows
+
+
+def standing_subscriptions() -> list[dict[str, Any]]:
+    """Return insertions of subscriptions with memory, two of each kind."""
+    return [
+        {"op": "insert", "subscription_id": name, **_placed(fields), "created_at": CREATED, "payload": {"title": title}}
+        for name, title, fields in _DATA["standing"]
+    ]
+
+
+def _at(city: str) -> dict[str, float]:
+    lon, lat = find_city(*city.rsplit(" ", 1))
+    return {"lon": lon, "lat": lat}
+
+
+def _placed(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a query; longitude and latitude in place of a city."""
+    return {
+        name: {**_at(value["city"]), **{k: v for k, v in value.items() if k != "city"}}
+        if isinstance(value, dict) and "city" in value
+        else value
+        for name, value in fields.items()
+    }
+
+
+def demo_questions() -> list[tuple[str, dict[str, Any]]]:
+    """Return title and fields of each question."""
+    return [(title, _placed(fields)) for title, fields in _DATA["questions"]]
+
+
 _CHOICE = re.compile(r"\{([^{}]*)\}")
 
-THEMES: dict[str, tuple[str, ...]] = {
-    "coffee": (
-        "{Free|Cheap|Great|Strong} coffee at the {market|station|library|harbour} {this morning|today|until noon}",
-        "New cafe on the corner: coffee and {cake|fresh bread|a free refill}, {cheap|cosy|quiet}",
-        "{Espresso|Flat white|Coffee} and a {book|croissant} by the window, raining outside",
-    ),
-    "music": (
-        "{Jazz|Blues|Swing} {tonight|this weekend} in the {park|old town|cellar}, {free entry|tickets at the door}",
-        "Open air concert by the river, {jazz|rock|choir}, bring a blanket",
-        "Looking for a {drummer|violin player|singer} for our band",
-    ),
-    "traffic": (
-        "{Accident|Roadworks|Broken truck} on the {ring road|bridge|motorway}, {two lanes closed|expect long delays}",
-        "{Train|Metro|Tram} {delayed|cancelled} again, platform is crowded",
-        "Traffic {jam|chaos} near the stadium, take the tunnel",
-    ),
-    "weather": (
-        "{Heavy rain|Storm|Hail} over the {city|hills}, {streets flooded|take an umbrella|stay inside}",
-        "Sunny and warm, {perfect|best} day for the {park|beach|lake}",
-        "{Fog|Ice} on the roads, drive slowly",
-    ),
-    "food": (
-        "{Street food|Vegan food|Night} market {today|tonight}: {noodles|tacos|curry|dumplings} and {free|cheap} tea",
-        "{Cheap|Homemade|Spicy} {ramen|pizza|soup} around the corner, worth the queue",
-        "Half price {sushi|bread|pastry} after eight",
-    ),
-    "football": (
-        "{Goal|Penalty|Red card} in the last minute, the {stadium|pub} goes wild",
-        "Football in the park at {five|six}, we need {two players|a keeper}",
-    ),
-    "home": (
-        "Flat for rent, two rooms, balcony, {near the university|quiet street}, {no agency|pets welcome}",
-        "Giving away a {sofa|desk|bicycle}, free, must be picked up today",
-        "Lost {cat|dog|keys|wallet} near the {park|station}, reward",
-        "Found a {phone|passport|red scarf} on the tram, write to me",
-    ),
-    "culture": (
-        "{Museum|Gallery} open late {tonight|on Friday}, {free entry|new exhibition}",
-        "{Film|Theatre} festival starts today, {tickets left|sold out}",
-    ),
-    "aurora": (
-        "{Aurora|Northern lights} {right now|over the harbour}, {green and violet|clear sky}",
-        "Clear sky tonight, aurora {likely|forecast strong}, dress warm",
-        "Snow scooter tour to see the aurora and {whales|reindeer}",
-    ),
-    "sea": (
-        "{Ferry|Boat} to the islands {delayed|cancelled}, {strong wind|rough sea}",
-        "{Cyclone|Storm} warning for the islands, {ferry|flights} cancelled",
-        "{Dolphins|Whales|Turtles} by the reef this morning, dive boat leaves at nine",
-    ),
-    "earth": (
-        "{Earthquake|Tremor} felt {just now|a minute ago}, {dishes rattling|everyone outside}",
-        "The volcano is {glowing|smoking} tonight, {ash|lava} seen from the road",
-    ),
-    "surf": (
-        "{Surf|Waves} {clean|huge|messy} this morning, {offshore wind|watch the rocks}",
-        "Surf board for sale, {cheap|almost new}",
-    ),
-    "fire": (
-        "{Wildfire|Smoke} seen {in the hills|near the motorway}, {evacuation|road closed}",
-        "Fire {brigade|engines} at the old warehouse, keep windows shut",
-    ),
-    "greek": ("{Φθηνός|Δωρεάν} καφές κοντά στον σταθμό", "Συναυλία απόψε στο θέατρο, είσοδος ελεύθερη"),
-    "japanese": ("駅前 で {無料|安い} コーヒー", "今夜 公園 で ジャズ", "地震 です 皆さん 気をつけて"),
-    "arabic": ("قهوة {مجانية|رخيصة} في السوق اليوم", "ازدحام على الجسر هذا الصباح"),
-    "hindi": ("बारिश में {गरम|सस्ती} चाय", "आज शाम मुफ्त संगीत कार्यक्रम"),
-    "german": ("{Günstiger|Gratis} Kaffee am Bahnhof", "Flohmarkt auf der Straße, {Bücher|Räder} und Kuchen"),
-    "portuguese": ("Café {grátis|barato} na praça hoje de manhã", "Fado ao vivo {hoje|amanhã} à noite em Alfama"),
-    "spanish": ("Café {gratis|barato} cerca de la estación", "Tráfico lento en la autopista, accidente"),
-}
-
+THEMES: dict[str, list[str]] = _DATA["themes"]
 EVERYWHERE = ("coffee", "music", "traffic", "weather", "food", "football", "home", "culture")
-
-_LOCAL = {
-    "Lisbon PT": "portuguese coffee", "Porto PT": "portuguese", "Madrid ES": "spanish", "Barcelona ES": "spanish sea",
-    "Paris FR": "culture", "London GB": "", "Edinburgh GB": "culture", "Dublin IE": "", "Amsterdam NL": "home",
-    "Berlin DE": "german", "Munich DE": "german", "Vienna AT": "german culture", "Prague CZ": "",
-    "Rome IT": "culture", "Catania IT": "earth", "Athens GR": "greek", "Istanbul TR": "food", "Stockholm SE": "",
-    "Oslo NO": "", "Tromsø NO": "aurora", "Reykjavík IS": "aurora earth", "Cairo EG": "arabic",
-    "Lagos NG": "music", "Nairobi KE": "", "Cape Town ZA": "surf", "Mumbai IN": "hindi", "Delhi IN": "hindi",
-    "Bangkok TH": "food weather", "Singapore SG": "food", "Tokyo JP": "japanese food", "Kyoto JP": "japanese",
-    "Seoul KR": "food", "Sydney AU": "surf fire", "Melbourne AU": "coffee", "Wellington NZ": "earth coffee",
-    "Suva FJ": "sea", "Labasa FJ": "sea", "Honolulu US": "surf sea", "Fairbanks US": "aurora",
-    "Los Angeles US": "fire earth", "San Francisco US": "earth", "Seattle US": "coffee", "Portland US": "coffee",
-    "Denver US": "fire", "Austin US": "music food", "New Orleans US": "music", "Chicago US": "music",
-    "New York City US": "culture", "Houston US": "traffic weather", "Miami US": "surf", "Toronto CA": "",
-    "Mexico City MX": "spanish earth", "Bogotá CO": "spanish coffee", "Lima PE": "spanish food",
-    "Santiago CL": "spanish earth", "Buenos Aires AR": "spanish football", "São Paulo BR": "portuguese traffic",
-    "Rio de Janeiro BR": "portuguese surf",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,7 +89,7 @@ class ThemedPlace:
 def themed_places() -> list[ThemedPlace]:
     """Return the places of the demo that have themes."""
     places = [ThemedPlace("Taveuni", -179.98, -16.85, ("sea",))]  # across the antimeridian from the rest of Fiji
-    for key, local in _LOCAL.items():
+    for key, local in _DATA["local_themes"].items():
         name, country = key.rsplit(" ", 1)
         places.append(ThemedPlace(name, *find_city(name, country), EVERYWHERE + 3 * tuple(local.split())))
     return places
@@ -198,45 +161,7 @@ def _sentences(count: int, seed: int) -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-BAD_OBJECTS = (
-    {"object_id": "bad-latitude", "ts": "2026-03-01T10:00:00Z", "lon": "9.1", "lat": "91.5", "text": "coffee"},
-    {"object_id": "bad-longitude", "ts": "2026-03-01T10:00:01Z", "lon": "-200", "lat": "38.7", "text": "lost wallet"},
-    {"object_id": "bad-nan", "ts": "2026-03-01T10:00:02Z", "lon": "NaN", "lat": "38.7", "text": "jazz tonight"},
-    {"object_id": "bad-blank", "ts": "2026-03-01T10:00:03Z", "lon": "", "lat": "", "text": "where am I"},
-    {"object_id": "bad-time", "ts": "yesterday at noon", "lon": "9.1", "lat": "45.5", "text": "train delayed"},
-    {"object_id": "bad-comma", "ts": "2026-03-01T10:00:04Z", "lon": "9,1", "lat": "45,5", "text": "decimal commas"},
-    {"object_id": "", "ts": "2026-03-01T10:00:05Z", "lon": "9.1", "lat": "45.5", "text": "no id"},
-    {
-        "object_id": "bad-markup",
-        "ts": "<script>alert('ts')</script>",
-        "lon": "9.1",
-        "lat": "45.5",
-        "text": "a page must not run this",
-    },
-)
-
-HOSTILE_OBJECTS = (
-    {
-        "object_id": "odd-markup",
-        "ts": "2026-03-01T11:30:00Z",
-        "lon": "-9.1393",
-        "lat": "38.7223",
-        "text": "<script>alert('text')</script> free coffee & \"cake\" in Lisbon",
-    },
-)
-"""Valid objects whose text is markup, which a page must escape."""
-
 LATE_TIMES = ("2026-02-27T08:00:00Z", "2026-02-27T09:30:00Z", "2026-02-26T23:59:59Z", "2025-12-31T12:00:00Z")
-
-BAD_REQUESTS = (
-    {"op": "insert", "subscription_id": "bad-expression", "keywords": "coffee AND (free OR", "bbox": [-10, 38, -9, 39]},
-    {"op": "insert", "subscription_id": "bad-box", "keywords": "coffee", "bbox": [-10, 40, -9, 39]},
-    {"op": "insert", "subscription_id": "bad-region", "keywords": "coffee"},
-    {"op": "insert", "subscription_id": "bad-words", "keywords": "!!! ???", "bbox": [-10, 38, -9, 39]},
-    {"op": "insert", "subscription_id": "coffee-lisbon", "keywords": "tea", "bbox": [-10, 38, -9, 39]},
-    {"op": "delete", "subscription_id": "never-registered", "at": "2026-03-01T08:00:00Z"},
-    {"op": "update", "subscription_id": "coffee-lisbon", "keywords": "tea"},
-)
 
 _SUBSCRIBERS = ("amir", "bea", "chen", "dora", "eno", "farah", "goran", "hana", "ines", "juan", "kofi", "lucia")
 _HOUR_MS = 3_600_000
@@ -278,7 +203,7 @@ def later_requests(count: int, seed: int) -> list[dict]:
     ]
     noon = iso_times(np.array([START_MS + 5 * _HOUR_MS]))[0].as_py()
     rows.append({"op": "delete", "subscription_id": "world-whales", "at": noon})
-    return [*rows, *BAD_REQUESTS]
+    return [*rows, *_DATA["bad_requests"]]
 
 
 _ENDINGS = (".csv", ".csv", ".jsonl.gz", ".parquet", ".csv", ".csv")
@@ -319,12 +244,12 @@ def write_demo(
     rows = demo_objects(objects, seed)
     hours = [rows.take(pa.array(numbers)) for numbers in np.array_split(np.arange(len(rows)), HOURS)]
     wrong: list[list[dict]] = [[] for _ in hours]
-    wrong[4] = [*hours[1].slice(0, _DUPLICATES).to_pylist(), *BAD_OBJECTS]
+    wrong[4] = [*hours[1].slice(0, _DUPLICATES).to_pylist(), *_DATA["bad_objects"]]
     late = [
         {"object_id": f"late{ordinal}", "ts": ts, "lon": 9.19, "lat": 45.46, "text": "from the day before"}
         for ordinal, ts in enumerate(LATE_TIMES)
     ]
-    wrong[5] = [*HOSTILE_OBJECTS, *late]
+    wrong[5] = [*_DATA["hostile_objects"], *late]
     paths = []
     for hour, table in enumerate(hours):
         path = Path(folder) / "objects" / f"2026-03-01T{6 + hour:02}{_ENDINGS[hour]}"
@@ -342,10 +267,10 @@ def write_demo(
         requests=(str(first), str(later)),
         object_rows=len(rows) + sum(map(len, wrong)),
         request_rows=requests,
-        bad_objects=len(BAD_OBJECTS),
+        bad_objects=len(_DATA["bad_objects"]),
         late_objects=len(LATE_TIMES),
         duplicate_objects=_DUPLICATES,
-        bad_requests=len(BAD_REQUESTS),
+        bad_requests=len(_DATA["bad_requests"]),
         answer_requests=(str(answers),),
     )
 

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pststream.base.arrays import hash_integers, offsets_of
-from pststream.workloads.draw_subscriptions import (
-    SubscriptionSource,
-    SubscriptionStyle,
-    draw_subscriptions,
-    rank_terms,
-)
+from pststream.workloads.draw_subscriptions import SubscriptionSource, SubscriptionStyle, draw_subscriptions, rank_terms
 from pststream.workloads.places import USA_BOUNDS, Places, city_places, scatter
 from pststream.workloads.random_texts import PowerLaw, area_of, draw_terms
 

@@ -8,8 +8,7 @@ import pytest
 
 from pststream.queries.shapes import registry
 from pststream.queries.shapes.contract import RegionError
-from pststream.reports.plots.base_map import fit_view
-from pststream.reports.plots.plan_map import region_path
+from pststream.reports.plots.plan_map import fit_view, region_path
 from tests.command_process import ROOT
 from tests.commands import Home, run_in_new_python
 from tests.conformance import band_shape

@@ -7,8 +7,7 @@ import pytest
 
 from pststream.base.errors import SettingError
 from pststream.cli.doctor import check_sinks
-from pststream.delivery.sinks.read_settings import sink_keys
-from pststream.delivery.sinks.registry import SINK_KINDS, find_delivery_obstacle, open_sink
+from pststream.delivery.sinks.registry import SINK_KINDS, find_delivery_obstacle, open_sink, sink_keys
 from pststream.delivery.sinks.settings import SinkSettings
 from pststream.pipeline.delivery.deliver import deliver, replay_letters
 from pststream.settings import FILE, Settings, load_settings

@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
 
 
 def test_a_page_has_a_url_once_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pststream.airflow.runners.file_names import file_name
+    from pststream.airflow.runners.engine_choice import file_name
     from pststream.airflow.tasks.plan_change import page_url
 
     page = tmp_path / f"{file_name('manual__2026-03-01T00:00:00+00:00/../x')}.html"

@@ -214,8 +214,8 @@ def test_a_connection_names_home_and_landing_folder(monkeypatch: pytest.MonkeyPa
 
 def test_keys_of_an_aws_connection_are_variables_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     from pststream.airflow.runners.allowed_places import RunPlace
-    from pststream.airflow.runners.aws_connection import aws_environment
     from pststream.airflow.runners.job_outcome import JobRefused
+    from pststream.airflow.runners.run_environment import aws_environment
 
     own, other = (RunPlace([], home, is_own) for home, is_own in (("s3://b/own", True), ("s3://b/other", False)))
 

@@ -47,7 +47,7 @@ class Run:
 
     def check(self) -> None:
         """Run the check, then the callbacks that Airflow would call."""
-        from pststream.airflow.tasks.health_checks import Unhealthy, check_lag
+        from pststream.airflow.dags.health import Unhealthy, check_lag
 
         waiting = status_at(Home(self.home), self.now)["lag"]["seconds"]
         try:
@@ -122,7 +122,7 @@ def sink(name: str, state: str = "ok", dead: int = 0) -> dict[str, Any]:
 
 def run_check(run: Run, check: Any, *figures: Any) -> None:
     """Run a check, then the callbacks that Airflow would call."""
-    from pststream.airflow.tasks.health_checks import Unhealthy
+    from pststream.airflow.dags.health import Unhealthy
 
     try:
         check(*figures)
@@ -136,13 +136,13 @@ def run_check(run: Run, check: Any, *figures: Any) -> None:
 def changes(home: Home, caplog: pytest.LogCaptureFixture) -> Any:
     """Return a function that runs a check and returns the messages of its run: state and what changed."""
     from pststream.airflow.alerts import log
-    from pststream.airflow.tasks import health_checks
+    from pststream.airflow.dags import health
 
     caplog.set_level(logging.INFO, log.name)
 
     def run(check: str, *figures: Any) -> list[tuple[str, str]]:
         caplog.clear()
-        run_check(Run(home.path, 0), getattr(health_checks, check), *figures)
+        run_check(Run(home.path, 0), getattr(health, check), *figures)
         sent = [record.message.splitlines() for record in caplog.records if record.name == log.name]
         return [(lines[0].partition(":")[0], lines[1].partition(":")[2].strip()) for lines in sent]
 

@@ -29,8 +29,9 @@ def test_an_alert_shows_no_secret_of_a_url() -> None:
 
 def test_remedies_name_errors_that_exist() -> None:
     from pststream.airflow import alerts
+    from pststream.airflow.dags import health
     from pststream.airflow.runners import job_outcome
-    from pststream.airflow.tasks import health_checks, micro_batch_tasks
+    from pststream.airflow.tasks import micro_batch_tasks
 
     for name in alerts.REMEDIES:
-        assert any(hasattr(module, name) for module in (job_outcome, micro_batch_tasks, health_checks))
+        assert any(hasattr(module, name) for module in (job_outcome, micro_batch_tasks, health))

@@ -185,8 +185,7 @@ def test_kubernetes_needs_a_provider(submission: Submission, monkeypatch: pytest
 
 
 def test_parameters_of_the_operator_reach_a_spark_that_the_job_starts() -> None:
-    from pststream.airflow.runners.spark_job import SparkJob
-    from pststream.airflow.runners.spark_properties import properties_of
+    from pststream.airflow.runners.spark_job import SparkJob, properties_of
 
     job = SparkJob(task_id="t", job="match", arguments=[], packages="a:b:1", executor_memory="3g", num_executors=0)
     assert properties_of(job) == {

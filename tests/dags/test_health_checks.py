@@ -153,7 +153,7 @@ def _the_next_run_reports_changes_only(dagbag: Any, home: Home, caplog: Any) -> 
 
 def test_an_idle_worker_is_out_of_balance() -> None:
     from pststream.airflow.dags.adjust_load import why_balanced
-    from pststream.airflow.tasks.health_checks import OutOfBalance, check_imbalance
+    from pststream.airflow.dags.health import OutOfBalance, check_imbalance
 
     measured = {"plan_version": 1, "batches": 8, "measured_imbalance": None, "violated": True}
     with pytest.raises(OutOfBalance, match=r"imbalance infinite \(idle worker\) .*; limit 3"):
@@ -165,7 +165,7 @@ def test_an_idle_worker_is_out_of_balance() -> None:
 
 
 def test_a_stopped_watcher_is_a_problem_only_where_one_is_expected(airflow_home: Path, home: Home) -> None:
-    from pststream.airflow.tasks.health_checks import WatcherDown, check_watcher
+    from pststream.airflow.dags.health import WatcherDown, check_watcher
     from pststream.reports.reading.home_figures import read_watcher
 
     with Heartbeat(home):
@@ -179,7 +179,7 @@ def test_a_stopped_watcher_is_a_problem_only_where_one_is_expected(airflow_home:
 
 
 def test_a_watcher_that_is_behind(airflow_home: Path) -> None:
-    from pststream.airflow.tasks.health_checks import Lagging, check_lag
+    from pststream.airflow.dags.health import Lagging, check_lag
 
     found = {"alive": True, "lag_seconds": 301.0, "waiting_files": 4, "state": "failing", "since": "x", "error": "disk"}
     assert check_lag(0.0, found, 302)

@@ -17,15 +17,15 @@ pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
 
 @pytest.mark.deep
 def test_a_local_job_fails_as_a_spark_job_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pststream.airflow.runners import job_process, local_job
+    from pststream.airflow.runners import job_process
     from pststream.airflow.runners.job_outcome import JobLost, JobRefused
 
     with pytest.raises(JobRefused, match="does not exist"):
-        local_job.run_job("check_balance", [f"--home={tmp_path}/nowhere"])
+        job_process.run_job("check_balance", [f"--home={tmp_path}/nowhere"])
     (tmp_path / "mute.py").touch()
     monkeypatch.setattr(job_process, "JOBS", tmp_path)
     with pytest.raises(JobLost):
-        local_job.run_job("mute", [])
+        job_process.run_job("mute", [])
 
 
 def test_another_python_runs_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pststream.base import names
-from pststream.pipeline.replan import decide_adjustment
+from pststream.pipeline.replan import balance as balance_module
 from pststream.pipeline.replan.measured_loads import MeasuredLoads
 from pststream.state.home import Home as State
 from pststream.tables.ledgers import read_files
@@ -27,14 +27,14 @@ def uneven_loads(monkeypatch: pytest.MonkeyPatch) -> None:
 
     It writes them while it has the home to itself; the measured ones of 30 objects are noise.
     """
-    measure = decide_adjustment.measure_loads
+    measure = balance_module.measure_loads
 
     def write_and_measure(home: State, version: int, batches: int) -> MeasuredLoads:
         loads = allow_changes(home.table(names.UNIT_LOADS))
         loads.update({"cpu_seconds": "1.0 + (batch_id + worker) % 4"}, predicate="unit = -1")
         return measure(home, version, batches)
 
-    monkeypatch.setattr(decide_adjustment, "measure_loads", write_and_measure)
+    monkeypatch.setattr(balance_module, "measure_loads", write_and_measure)
 
 
 @pytest.mark.usefixtures("uneven_loads")

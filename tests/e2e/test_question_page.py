@@ -18,8 +18,8 @@ from pststream.queries.kinds.registry import KINDS
 from pststream.queries.shapes.contract import haversine_m
 from pststream.queries.shapes.registry import read_region, to_columns
 from pststream.reports.commands.lookups import SubscriptionLookup
+from pststream.reports.pages.airflow_views import render_subscription
 from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow
-from pststream.reports.pages.lookup_pages import render_subscription
 from pststream.reports.pages.question_page import render_answer, render_question
 from pststream.reports.pages.standing_section import prepare_standing
 from pststream.reports.reading.answer_view import AnswerView, ViewedChange, ViewedRow

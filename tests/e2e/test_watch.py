@@ -13,7 +13,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.pipeline.main_job.watch import STOP_SECONDS
+from pststream.pipeline.main_job.run import STOP_SECONDS
 from tests import worlds
 from tests.commands import KILLED, ROOT, Home, run_here
 from tests.kill_and_rerun import assert_as_the_twin, home_for, written
@@ -168,20 +168,20 @@ def test_killed_at_work_and_started_again(home: Home, landing: Path, world: Writ
 
 ABANDONING = """
 import os, signal, threading, time
-from pststream.pipeline.main_job import watch
+from pststream.pipeline.main_job import run
 from pststream.engine.running_engine import get_engine
 from pststream.engine.spark_session import kill_spark, stop_spark
 from pststream.settings import Settings
 
-watch.STOP_SECONDS = 1.0
-with watch.GracefulShutdown(kill_spark) as shutdown:
+run.STOP_SECONDS = 1.0
+with run.GracefulShutdown(kill_spark) as shutdown:
     engine = get_engine(Settings(engine="spark", spark_master="local[1]"))
     shutdown.install_handlers()
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
     began = time.monotonic()
     try:
         engine.run_tasks([300], time.sleep)
-    except (Exception, watch.Abandoned):
+    except (Exception, run.Abandoned):
         print(shutdown.abandoned, time.monotonic() - began < 250)
 stop_spark()
 os._exit(0)

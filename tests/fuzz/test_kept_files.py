@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pststream.base.errors import SettingError, UsageError
-from pststream.delivery.sinks.read_settings import sink_keys
+from pststream.delivery.sinks.registry import sink_keys
 from pststream.input.manifests import choose_ready, parse_manifest
 from pststream.pipeline.replan.proposal_file import Decision, Proposal, read_proposal, write_proposal
 from pststream.planning.balancing.contract import Adjustment

@@ -74,16 +74,6 @@ def test_proposed_applied_and_undone_by_the_methods_of_tornado_and_sstd(
     assert_as_the_twin(home, world)
 
 
-def test_shift_of_other_plans_is_refused(tmp_path: Path) -> None:
-    world = written(tmp_path / "files", 44)
-    home = home_for(tmp_path / "home", world, "frequency")
-    home.ingest("objects", world.objects)
-    home.ingest("requests", world.requests)
-    home.match("--max-objects", "300")
-    refused = home.run("balance", "local", "--method", "shift", code=2)
-    assert refused["kind"] == "UsageError" and "one rectangle" in refused["error"]
-
-
 def test_balanced_workers_are_left_alone(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 44)
     home = home_for(tmp_path / "home", world, "grid")

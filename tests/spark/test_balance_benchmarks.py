@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.scenarios.plans import adjust, balance, mapping, migration
-from pststream.pipeline.calibrate.measured_homes import BenchHome
+from benchmarks.support.measured_homes import BenchHome
 from tests.commands import Home
 from tests.counted_benchmark import run_counted
 from tests.unbalanced_homes import write_uneven_loads

@@ -5,15 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.measured_homes import BenchHome
 from pststream.base import names
 from pststream.base.optional_packages import MissingExtra
 from pststream.base.progress import no_progress
-from pststream.pipeline.calibrate.measured_homes import BenchHome
-from pststream.pipeline.planning.draw_sample import draw_sample
-from pststream.pipeline.planning.plan import plan
-from pststream.pipeline.replan import planner_trial
-from pststream.pipeline.replan.compare_planners import compare
-from pststream.pipeline.replan.planner_trial import Trial
+from pststream.pipeline.planning.plan import draw_sample, plan
+from pststream.pipeline.replan import compare_planners
+from pststream.pipeline.replan.compare_planners import Trial, compare
 from pststream.pipeline.replan.proposal_file import same_plan
 from pststream.planning.dispatch import make_dispatch
 from pststream.settings import Settings
@@ -30,7 +28,7 @@ def test_planners_find_the_same_and_the_home_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
 ) -> None:
     """Where tasks run on other machines, scratch homes are in the home."""
-    monkeypatch.setattr(planner_trial, "runs_elsewhere", lambda _: elsewhere)
+    monkeypatch.setattr(compare_planners, "runs_elsewhere", lambda _: elsewhere)
     made: list[str] = []
     init = state_home.Home.init
 

@@ -6,7 +6,7 @@ import pytest
 
 from pststream.engine import spark_server
 from pststream.engine.running_engine import get_engine
-from pststream.pipeline.replan import planner_trial
+from pststream.pipeline.replan import compare_planners
 from pststream.settings import Settings
 from tests.replayed import changing_home, replayed
 
@@ -24,7 +24,7 @@ def test_both_engines_count_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for engine, elsewhere in (("local", False), ("spark", False), ("spark", True)):
         monkeypatch.setenv("PSTSTREAM_ENGINE", engine)
         if elsewhere:  # the scratch home is in the home
-            monkeypatch.setattr(planner_trial, "runs_elsewhere", lambda _: True)
+            monkeypatch.setattr(compare_planners, "runs_elsewhere", lambda _: True)
         documents.append(replayed(home, "--last", "3", "--planner", "hybrid"))
     assert all(one["matches_equal"] for one in documents)
     sides = [{name: one["would_be"][name] for name in NAMES} for one in documents]

@@ -6,7 +6,7 @@ import pytest
 
 from pststream.base.errors import SettingError
 from pststream.base.setting_key import SettingKey
-from pststream.delivery.sinks.read_settings import sink_keys
+from pststream.delivery.sinks.registry import sink_keys
 from pststream.settings import FILE, Settings, default_file, load_settings, read_planner_options, setting_keys
 
 

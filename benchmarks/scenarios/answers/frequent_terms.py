@@ -25,7 +25,7 @@ from pststream.base.progress import Progress, Steps
 from pststream.base.utc_times import to_micros
 from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.pipeline.answers.log_reports import log_reports
-from pststream.pipeline.calibrate.measured_homes import START
+from pststream.pipeline.calibrate.synthetic_homes import START
 from pststream.search.answer_rows import AnswerRows
 from pststream.search.answerers import answer_regions
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot

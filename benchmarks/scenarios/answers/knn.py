@@ -1,6 +1,6 @@
 """Benchmark standing `knn` queries: micro-batches of DkM-SKS's evaluation, by subscriptions, k, workers and stream.
 
-The workload is that of DkM-SKS, section 5 (calibrate/measured_homes.py). All stored objects count for all
+The workload is that of DkM-SKS, section 5 (support/measured_homes.py). All stored objects count for all
 subscriptions: requests are inserted late, and live since before the first object, which has the same answers as the
 other order. A time-stamp is a micro-batch as `match` runs it, from Delta to Delta, in a warm process on the local
 engine. Milliseconds of the kernel and the fold are CPU time of all threads, so other work on the machine changes them
@@ -16,19 +16,12 @@ from typing import Any
 
 from benchmarks.support.answers import answer_batches
 from benchmarks.support.answers.answer_batches import measure_bucket
+from benchmarks.support.measured_homes import STREAMS, MeasuredBatch, StandingHome, middle, step_cpu
 from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.memory import MemoryWatch
 from benchmarks.support.targets import at_most
 from pststream.base.progress import Progress, Steps
-from pststream.pipeline.calibrate.measured_homes import (
-    STREAMS,
-    MeasuredBatch,
-    QueryWords,
-    StandingHome,
-    draw_knn,
-    middle,
-    step_cpu,
-)
+from pststream.pipeline.calibrate.synthetic_homes import QueryWords, draw_knn
 from pststream.settings import Settings
 from pststream.workloads.synthetic_arrays import SyntheticObjects
 

@@ -1,6 +1,6 @@
 """Benchmark the memory of Spark's Python workers with standing `knn` and `topk` queries, by subscriptions.
 
-The workloads are those of `knn` and `topk` (calibrate/measured_homes.py). A home grows by one batch of
+The workloads are those of `knn` and `topk` (support/measured_homes.py). A home grows by one batch of
 insertions for each size, which evaluates all of them over the stored objects; batches of objects follow, the first of
 which indexes the new thresholds. A task is a bucket of answers, and each of Spark's cores has a Python worker.
 """
@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from benchmarks.support.measured_homes import STREAMS, StandingHome, draw_topk
 from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.memory import MemoryWatch
 from benchmarks.support.targets import at_most
 from pststream.base.progress import Progress, Steps
-from pststream.pipeline.calibrate.measured_homes import STREAMS, QueryWords, StandingHome, draw_knn, draw_topk
+from pststream.pipeline.calibrate.synthetic_homes import QueryWords, draw_knn
 from pststream.pipeline.upkeep.term_statistics import make_term_statistics
 from pststream.settings import Settings
 from pststream.workloads.synthetic_arrays import SyntheticObjects

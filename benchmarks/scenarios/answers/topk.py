@@ -1,6 +1,6 @@
 """Benchmark standing `topk` queries: messages/s of Skype's evaluation, by subscriptions, k, window and way to buffer.
 
-The workload is that of Skype, section 8.1 (calibrate/measured_homes.py). The window is full before the first
+The workload is that of Skype, section 8.1 (support/measured_homes.py). The window is full before the first
 batch, and 100,000 messages or fewer move it. Term statistics are those of the stored messages. A batch of 10,000
 messages runs as `match` runs it, from Delta to Delta, in a warm process on the local engine. Rates of the kernel and
 the fold are by CPU time of all threads, as on one core. Buffers are full after the first answers and few run dry while
@@ -21,6 +21,7 @@ from benchmarks.support.answers.answer_batches import measure_bucket
 from benchmarks.support.answers.buffer_policies import EVALUATION_COST, POLICIES, SKYBAND, choose_kept
 from benchmarks.support.answers.scored_variants import VARIANTS
 from benchmarks.support.file_systems import file_system
+from benchmarks.support.measured_homes import STREAMS, MeasuredBatch, StandingHome, draw_topk, middle, step_cpu
 from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.memory import MemoryWatch
 from benchmarks.support.targets import at_least
@@ -30,15 +31,7 @@ from pststream.base.progress import Progress, Steps
 from pststream.kernels.questions.scores import sum_squares
 from pststream.kernels.scored.find_candidates import MessageArrays, find_candidates, list_probes
 from pststream.kernels.scored.index_arrays import IndexArrays
-from pststream.pipeline.calibrate.measured_homes import (
-    STREAMS,
-    MeasuredBatch,
-    QueryWords,
-    StandingHome,
-    draw_topk,
-    middle,
-    step_cpu,
-)
+from pststream.pipeline.calibrate.synthetic_homes import QueryWords
 from pststream.pipeline.upkeep.term_statistics import make_term_statistics
 from pststream.settings import Settings
 from pststream.workloads.synthetic_arrays import SyntheticObjects, term_ids
@@ -76,17 +69,18 @@ TARGETS = {"kernel_and_fold_rate_of_cores": 8_000.0, "rate": 5_000.0}
 
 
 class Query(NamedTuple):
-    """What the sweeps vary: k, words, window of messages, and whether it is a window of time."""
+    """What the sweeps vary: k, words, window of messages, whether it is a window of time, words by Zipf's law."""
 
     k: int
     words: QueryWords
     window: int
     timed: bool = False
+    zipf: bool = False
 
     def columns(self, source: SyntheticObjects, count: int, seed: int) -> dict[str, Any]:
         """Draw queries; the times of messages are a millisecond apart."""
         length = {"window_us": self.window * 1_000} if self.timed else {"window_objects": self.window}
-        return draw_topk(source, count, self.k, length, self.words, seed)
+        return draw_topk(source, count, self.k, length, self.words, seed, self.zipf)
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
@@ -128,7 +122,7 @@ def _sweeps(window: int) -> dict[str, Query]:
         **{f"k_{k}": Query(k, WORDS, window) for k in (10, 50)},
         "window_20%": Query(K, WORDS, window // 5),
         "timed": Query(K, WORDS, window, timed=True),
-        "zipf": Query(K, QueryWords(5, zipf=True), window),
+        "zipf": Query(K, QueryWords(5), window, zipf=True),
     }
 
 

@@ -9,11 +9,12 @@ import time
 from typing import Any
 
 from benchmarks.support.answers.topk_worlds import TopkWorld, make_worlds
+from benchmarks.support.measured_homes import STREAMS, Stream
 from benchmarks.support.measured_worlds import figures_of
 from pststream.answers.topk_units import measure_plan
 from pststream.base import names
 from pststream.base.progress import Progress, Steps
-from pststream.pipeline.calibrate.measured_homes import STREAMS, QueryWords, Stream
+from pststream.pipeline.calibrate.synthetic_homes import QueryWords
 from pststream.planning.papers.topk_planners import HYBRIDS, make_topk_plan
 from pststream.planning.papers.topk_sample import count_loads
 from pststream.settings import Settings

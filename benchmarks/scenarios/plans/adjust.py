@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 
+from benchmarks.support.measured_homes import BenchHome
 from pststream.base import names
 from pststream.base.errors import PstError
 from pststream.base.progress import Progress, Steps
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.pipeline.planning.plan import plan
 from pststream.pipeline.replan.balance import balance
 from pststream.plans.imbalance import imbalance_of

@@ -11,7 +11,7 @@ from benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload,
 from benchmarks.support.targets import at_least, at_most
 from pststream.base.errors import UsageError
 from pststream.base.progress import Progress, Steps
-from pststream.planning.balancing.cell_selection import METHODS, select_cells
+from pststream.planning.balancing.local_adjustment import METHODS, select_cells
 from pststream.planning.cell_loads import BlockLoads, compute_block_loads
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.registry import make_plan

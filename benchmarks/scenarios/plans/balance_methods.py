@@ -19,11 +19,11 @@ from benchmarks.support.watchers import COMMAND, PATIENCE, running_watcher, wait
 from pststream.base.errors import PstError
 from pststream.base.progress import Progress, Steps
 from pststream.engine.spark_session import stop_spark
-from pststream.pipeline.calibrate.measured_homes import CACHE_BYTES, with_cache
-from pststream.pipeline.planning.draw_sample import draw_sample
+from pststream.pipeline.calibrate.synthetic_homes import CACHE_BYTES, with_cache
+from pststream.pipeline.planning.plan import draw_sample
 from pststream.pipeline.replan.proposal_file import Decision, Proposal, digest_of, write_proposal
-from pststream.planning.balancing.cell_selection import METHODS, select_cells
 from pststream.planning.balancing.contract import Adjustment
+from pststream.planning.balancing.local_adjustment import METHODS, select_cells
 from pststream.planning.cell_loads import BlockLoads, compute_block_loads
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.plans.plan_moves import Move, apply_move

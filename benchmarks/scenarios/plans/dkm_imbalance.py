@@ -3,7 +3,7 @@
 Source: DkM-SKS, section 5: a plan is made after 1,000,000 objects; then each time-stamp has 1,000 objects, which all
 workers receive. Table 2 has the load balance on Place, the greatest less the least time of a worker, on average over
 time-stamps: 32 ms; table 3 has the time, 471 ms. Departures: 4,000,000 subscriptions at most, for 10,000,000; no
-insertions and deletions; the stream is made up (calibrate/measured_homes.py); a time is that of the search in
+insertions and deletions; the stream is made up (support/measured_homes.py); a time is that of the search in
 the index of a worker, one worker after the other, without the update of answers, which the planners do not plan.
 """
 
@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.support.answers.nearest_circles import draw_pieces, store_objects
+from benchmarks.support.measured_homes import STREAMS, object_batch
 from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.targets import at_most
 from pststream.base.progress import Progress, Steps
 from pststream.kernels.matching.match_segment import Objects
 from pststream.matching.matcher import SegmentProbe, make_probe, match_objects
 from pststream.matching.segments import build_segment
-from pststream.pipeline.calibrate.measured_homes import STREAMS, QueryWords
-from pststream.pipeline.calibrate.rows import object_batch
+from pststream.pipeline.calibrate.synthetic_homes import QueryWords
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.registry import make_plan, place_sample
 from pststream.plans.planner_sample import WorkloadSample, count_sample

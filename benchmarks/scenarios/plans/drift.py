@@ -8,14 +8,13 @@ import numpy as np
 import pyarrow.dataset as pds
 
 from benchmarks.support.choice import DEFAULTS, Choice
+from benchmarks.support.measured_homes import BenchHome, CityObjects
 from benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
 from benchmarks.support.targets import at_least, at_most
 from pststream.base import names
 from pststream.base.errors import PstError
 from pststream.base.progress import Progress, Steps
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.measured_homes import BenchHome
-from pststream.pipeline.calibrate.rows import CityObjects
 from pststream.pipeline.replan.balance import balance
 from pststream.pipeline.upkeep.maintain import maintain
 from pststream.planning.balancing.local_adjustment import PHASE_ONE

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.support.measured_homes import frequencies
 from benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload, draw_synthetic_sample
 from pststream.base import names
 from pststream.base.progress import Progress, Steps
 from pststream.matching.segments import COLUMNS
-from pststream.pipeline.calibrate.rows import clause_lists, frequencies, index_table
+from pststream.pipeline.calibrate.synthetic_homes import clause_lists, index_table
 from pststream.planning.balancing.contract import count_shared_pieces, map_workers
 from pststream.planning.load_model import CostModel
 from pststream.planning.planners.registry import make_plan

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.support.measured_homes import BenchHome
 from benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload
 from benchmarks.support.targets import at_most
 from pststream.base.progress import Progress, Steps
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.measured_homes import BenchHome
-from pststream.pipeline.planning.draw_sample import draw_sample
-from pststream.pipeline.planning.plan import plan
+from pststream.pipeline.planning.plan import draw_sample, plan
 from pststream.pipeline.replan.balance import balance
 from pststream.pipeline.replan.proposal_file import Decision, Proposal, digest_of, write_proposal
 from pststream.planning.balancing.contract import Adjustment

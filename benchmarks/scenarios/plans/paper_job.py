@@ -8,9 +8,9 @@ from typing import Any
 from benchmarks.scenarios.plans.planners import WORKERS, Case, make_targets, measure_cases
 from benchmarks.scenarios.plans.planners_large import WANTED
 from benchmarks.support.choice import DEFAULTS, Choice
+from benchmarks.support.measured_homes import CityObjects
 from benchmarks.support.paper_workloads import COUNTRIES
 from pststream.base.progress import Progress
-from pststream.pipeline.calibrate.rows import CityObjects
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import KINDS, SubscriptionStyle
 from pststream.workloads.places import city_places

@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.measured_homes import BenchHome
 from benchmarks.support.paper_workloads import describe_workload
 from benchmarks.support.targets import at_most
 from pststream.base.progress import Progress, Steps
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.measured_homes import BenchHome, with_cache
+from pststream.pipeline.calibrate.synthetic_homes import with_cache
 from pststream.pipeline.planning.plan import plan
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle

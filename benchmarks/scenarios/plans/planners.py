@@ -13,15 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.support.choice import DEFAULTS, Choice
+from benchmarks.support.measured_homes import BenchHome, ObjectSource
 from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.paper_workloads import FIVE_A_REQUEST, OBJECTS_A_REQUEST, describe_workload
 from benchmarks.support.targets import at_least
 from pststream.base import names
 from pststream.base.progress import Progress, Steps
-from pststream.pipeline.calibrate.measured_homes import BenchHome
-from pststream.pipeline.calibrate.rows import ObjectSource
-from pststream.pipeline.replan.compare_planners import compare
-from pststream.pipeline.replan.planner_trial import correlation
+from pststream.pipeline.replan.compare_planners import compare, correlation
 from pststream.plans.imbalance import read_imbalance
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import KINDS, SubscriptionStyle

@@ -14,9 +14,9 @@ from pststream.base import names
 from pststream.base.progress import Progress, Steps
 from pststream.kernels.planning.assign_nodes import choose_partition_counts
 from pststream.planning.load_model import CostModel, LoadRates
+from pststream.planning.planners.hybrid import LeafNode, assign_to_workers
 from pststream.planning.planners.rectangle_cuts import Rectangle
 from pststream.planning.planners.registry import make_plan
-from pststream.planning.planners.tree_nodes import LeafNode, assign_to_workers
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 

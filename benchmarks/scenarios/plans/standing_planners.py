@@ -2,7 +2,7 @@
 
 Source: DkM-SKS, section 5: 20 workers, k up to 10, at most five words, 100 insertions and as many deletions a
 time-stamp; tables 2 (load balance) and 3 (update time). Departures: 200,000 subscriptions for 10,000,000; the streams
-are made up (calibrate/measured_homes.py); workers are logical, so their times are CPU milliseconds of one after
+are made up (support/measured_homes.py); workers are logical, so their times are CPU milliseconds of one after
 the other, without a network.
 """
 
@@ -19,25 +19,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pds
 
+from benchmarks.support.measured_homes import STREAMS, MeasuredBatch, StandingHome, middle, step_cpu
 from benchmarks.support.measured_worlds import figures_of
 from benchmarks.support.targets import at_most
 from pststream.base import names
 from pststream.base.errors import PstError
 from pststream.base.progress import Progress, Steps
 from pststream.pipeline.batch.micro_batch import match_and_discard
-from pststream.pipeline.calibrate.measured_homes import (
-    STREAMS,
-    MeasuredBatch,
-    QueryWords,
-    StandingHome,
-    draw_knn,
-    middle,
-    side_lists,
-    step_cpu,
-)
-from pststream.pipeline.calibrate.rows import clause_lists
+from pststream.pipeline.calibrate.synthetic_homes import QueryWords, clause_lists, draw_knn, side_lists
 from pststream.pipeline.planning.plan import plan
-from pststream.pipeline.replan.planner_trial import correlation, share_rounds
+from pststream.pipeline.replan.compare_planners import correlation, share_rounds
 from pststream.queries.kinds.range import RANGE
 from pststream.settings import Settings
 from pststream.state.home import Home

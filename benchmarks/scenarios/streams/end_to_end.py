@@ -14,12 +14,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from benchmarks.support.baseline_jobs import find_no_pairs, record_pairs, replay_pairs, run_spark_baseline, write_sample
+from benchmarks.support.measured_homes import BenchHome
 from benchmarks.support.memory import MemoryWatch
 from benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload
 from benchmarks.support.targets import at_least, at_most
 from pststream.base.progress import Progress, Steps
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.settings import Settings
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version

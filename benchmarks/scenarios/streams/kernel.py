@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.support.measured_homes import frequencies, object_batch
 from benchmarks.support.paper_workloads import OBJECTS_ALONE, describe_workload
 from benchmarks.support.targets import at_least
 from pststream.base.progress import Progress, Steps
 from pststream.matching.matcher import make_probe, match_objects
 from pststream.matching.segments import Segment, build_segment
-from pststream.pipeline.calibrate.rows import clause_lists, frequencies, index_table, object_batch
+from pststream.pipeline.calibrate.synthetic_homes import clause_lists, index_table
 from pststream.plans.pieces import rarest_clause_first
 from pststream.settings import Settings
 from pststream.storage.array_cache import map_arrays, write_arrays

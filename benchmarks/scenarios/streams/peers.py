@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.support.measured_homes import BenchHome, frequencies, object_batch
 from benchmarks.support.peer_files import write_peer_files
 from benchmarks.support.targets import at_least
 from pststream.base.errors import PstError
@@ -25,8 +26,7 @@ from pststream.base.progress import Progress, Steps
 from pststream.matching.matcher import make_probe, match_objects
 from pststream.matching.segments import build_segment
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.measured_homes import BenchHome
-from pststream.pipeline.calibrate.rows import clause_lists, frequencies, index_table, object_batch
+from pststream.pipeline.calibrate.synthetic_homes import clause_lists, index_table
 from pststream.plans.pieces import rarest_clause_first
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle

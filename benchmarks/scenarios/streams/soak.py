@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.support.measured_homes import BenchHome
 from benchmarks.support.memory import resident_mb
 from benchmarks.support.targets import at_most
 from pststream.base import names
 from pststream.base.progress import Progress, Steps
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.measured_homes import BenchHome
-from pststream.pipeline.calibrate.rows import clause_lists
+from pststream.pipeline.calibrate.synthetic_homes import clause_lists
 from pststream.pipeline.upkeep.maintain import maintain
 from pststream.settings import Settings
 from pststream.state.data_files import list_data_files
@@ -29,7 +29,7 @@ from pststream.state.plans import current_version
 from pststream.state.tables import TABLES
 from pststream.tables.open_tables import open_table
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
-from pststream.workloads.generated_rows import GREATEST_DISTANCE_M, MOST_K, STYLES, TOPK_K
+from pststream.workloads.generate_files import GREATEST_DISTANCE_M, MOST_K, STYLES, TOPK_K
 from pststream.workloads.synthetic_arrays import synthetic_subscriptions
 
 SIZES = {"small": (5_000, 20), "full": (200_000, 500)}

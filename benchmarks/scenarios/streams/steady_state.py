@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.support.engines import ENGINES, side_by_side
+from benchmarks.support.measured_homes import BenchHome
 from benchmarks.support.paper_workloads import FIVE_A_REQUEST, describe_workload
 from benchmarks.support.targets import at_most
 from pststream.base.progress import Progress, Steps
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.settings import Settings
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version

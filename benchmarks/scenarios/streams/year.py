@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.support.measured_homes import BenchHome
 from benchmarks.support.targets import at_most
 from pststream.base import names
 from pststream.base.names import ROW_BITS
 from pststream.base.progress import Progress, StepCounter, Steps
 from pststream.base.utc_times import to_micros
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.measured_homes import START, BenchHome
+from pststream.pipeline.calibrate.synthetic_homes import START
 from pststream.reports.commands.status import read_status
 from pststream.reports.pages.overview_page import read_overview
 from pststream.settings import Settings

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pststream.base import names
 from pststream.base.arrow_columns import TIME
 from pststream.pipeline.answers.ranked_kinds import circles_of
-from pststream.pipeline.calibrate.measured_homes import QueryWords, draw_knn
+from pststream.pipeline.calibrate.synthetic_homes import QueryWords, draw_knn
 from pststream.queries.shapes.registry import cut_regions
 from pststream.search.best_objects import PointQuestions, find_nearest_objects
 from pststream.search.object_segments import build_object_segment

@@ -11,7 +11,7 @@ from benchmarks.support.object_worlds import HOUR_US
 from benchmarks.support.question_sets import region_box
 from pststream.base import names
 from pststream.base.utc_times import to_micros
-from pststream.pipeline.calibrate.measured_homes import START
+from pststream.pipeline.calibrate.synthetic_homes import START
 from pststream.queries.kinds.frequent_terms import NAME
 from pststream.state.data_files import ROW_GROUP, DataFile, FileWriter, commit_files
 from pststream.state.home import Home

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.support.measured_homes import Stream, draw_topk
 from pststream.answers.scored_index import Messages, ScoredIndex, ScoredSubscriptions, take_rows
 from pststream.answers.topk_units import as_sample, take_messages
-from pststream.pipeline.calibrate.measured_homes import QueryWords, Stream, draw_topk
+from pststream.pipeline.calibrate.synthetic_homes import QueryWords
 from pststream.planning.papers.topk_sample import TopkSample
 from pststream.workloads.synthetic_arrays import SyntheticObjects, term_ids
 

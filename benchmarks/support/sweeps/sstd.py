@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.support.measured_homes import STREAMS
 from benchmarks.support.sweeps.workloads import Trial, Workload
-from pststream.pipeline.calibrate.measured_homes import STREAMS
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from pststream.workloads.places import KM_PER_DEGREE, USA_BOUNDS
 from pststream.workloads.synthetic_arrays import SyntheticObjects

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pststream.pipeline.calibrate.rows import ObjectSource
+from benchmarks.support.measured_homes import ObjectSource
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 
 

@@ -9,24 +9,6 @@ from pststream.airflow.tasks.plan_change import change_plan, confirmation_fields
 from pststream.base import names
 from pststream.plans.imbalance import imbalance_text
 
-DOC = """
-Moves raster cells from the most loaded worker to the least loaded one if the last batches were out of balance. Runs
-every hour, and after a batch that measured an imbalance (asset `pststream://imbalance`). The next micro-batch uses the
-new plan version; the matches do not depend on it.
-
-- **check** reads the measured balance. Within the threshold the rest of the run is skipped.
-- **plan** decides what to move (`jobs/balance.py local`) and writes it to a proposal file. Its XCom has the moves,
-  their cost and gain, and the loads before and after; its button *What moves* opens a page with a map.
-- **replay** runs in a dry run only: it processes the last batches again under the proposed plan, in a scratch home. Its
-  XCom has their figures as recorded and as they would have been; its button *Replayed batches* opens a page with both.
-- **show** prints the moves and the loads side by side.
-- **approve** approves the proposal; with *Ask before applying* it waits for a person.
-- **apply** applies exactly the proposal that was shown. It fails if the plan has changed since.
-- **publish** writes the asset event with the new `plan_version`.
-
-`pststream balance undo --apply` reverts the last adjustment; `pststream balance history` lists all of them.
-"""
-
 METHODS = {
     "gr": "GR, greedy",
     "dp": "DP, exact",
@@ -80,7 +62,6 @@ KIND = DagKind(
     after="imbalance",
     priority=PLAN_CHANGE,
     description="Move subscriptions from the most loaded workers to the least loaded",
-    doc=DOC,
     fields=_fields,
     add_tasks=lambda options: change_plan(
         options,

@@ -8,17 +8,6 @@ from pststream.airflow.dag_options import MAINTENANCE, DagOptions
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.data_docs import DataDocsJob
 
-DOC = """
-Checks that the ledgers are complete, that each live subscription is at exactly the workers that its plan says, and that
-matches are in the key ranges of their batch. Judges the pairs by the suites of the home, if it has any. The results are
-rows of the table `quality_results`.
-
-- **check** is the job (`jobs/check_tables.py`, `pststream check`). Its XCom has the figures of each check. The button
-  *Data Docs* opens the results of the suites.
-- **verdict** fails if a check failed, without a retry, and says what is wrong.
-"""
-
-
 EXTENT = "Check the matches of all batches, not only those since the last check that passed."
 
 
@@ -38,10 +27,7 @@ def verdict(document: dict) -> None:
 
 
 def _fields(options: DagOptions) -> dict[str, Param]:
-    return {
-        "home": forms.home_field(options),
-        "all": forms.field("boolean", "All matches", EXTENT, "Checks", False),
-    }
+    return {"home": forms.home_field(options), "all": forms.field("boolean", "All matches", EXTENT, "Checks", False)}
 
 
 def _add_tasks(options: DagOptions) -> None:
@@ -54,7 +40,6 @@ KIND = DagKind(
     cron="50 4 * * *",
     priority=MAINTENANCE,
     description="Check ledgers, worker index and matches against each other",
-    doc=DOC,
     fields=_fields,
     add_tasks=_add_tasks,
 )

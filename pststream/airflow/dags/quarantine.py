@@ -6,14 +6,6 @@ from pststream.airflow.dag_kind import DagKind, add_job
 from pststream.airflow.dag_options import MICRO_BATCH, DagOptions
 from pststream.airflow.tasks import forms
 
-DOC = """
-Releases or discards quarantined files. `pststream quarantine list` shows their numbers, and why each is in quarantine.
-
-- **decide** is the job (`jobs/quarantine.py`, `pststream quarantine release | discard`). Its XCom has the numbers of
-  accepted and rejected rows, or the discarded files. A released file is ingested at once; the next micro-batch matches
-  it.
-"""
-
 
 def _fields(options: DagOptions) -> dict[str, Param]:
     return {
@@ -44,7 +36,6 @@ KIND = DagKind(
     cron="none",
     priority=MICRO_BATCH,
     description="Release or discard quarantined files",
-    doc=DOC,
     fields=_fields,
     add_tasks=lambda options: add_job(options, "decide", WORDS, job="quarantine", hours=1),
 )

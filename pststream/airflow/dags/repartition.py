@@ -10,26 +10,6 @@ from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.plan_change import change_plan, confirmation_fields
 from pststream.base import names
 
-DOC = """
-Makes a new partitioning of the recent stream with the planner, and applies it if it lowers the greatest load
-enough. The next micro-batch runs under the new plan version; the matches do not depend on it.
-
-- **check** reads the measured balance. Without a plan the rest of the run is skipped: the first batch makes one.
-- **plan** makes the partitioning (`jobs/repartition.py`) and writes it to a proposal file. Its XCom has the moves,
-  their cost and gain, and the loads before and after; its button *What moves* opens a page with a map.
-- **replay** runs in a dry run only: it processes the last batches again under the proposed plan, in a scratch home. Its
-  XCom has their figures as recorded and as they would have been; its button *Replayed batches* opens a page with both.
-- **show** prints the loads side by side.
-- **approve** approves the proposal; with *Ask before applying* it waits for a person.
-- **apply** applies exactly the proposal that was shown. It fails if the plan has changed since.
-- **publish** writes the asset event with the new `plan_version`.
-
-With *Workers* all subscriptions migrate to a plan for that number of workers, whatever it gains. With *From version* or
-*To version* the new plan gets an index of its own and is applied in any case. So is a new plan of `topk` subscriptions,
-which leaves that of the other kinds as it is: *Kinds* asks for it, or a planner of `topk`. `pststream balance undo
---apply` reverts all but an index of its own.
-"""
-
 
 def _fields(options: DagOptions) -> dict[str, Param]:
     return {
@@ -97,7 +77,6 @@ KIND = DagKind(
     cron="30 3 * * *",
     priority=PLAN_CHANGE,
     description="Make a new plan from the recent stream",
-    doc=DOC,
     fields=_fields,
     add_tasks=lambda options: change_plan(
         options,

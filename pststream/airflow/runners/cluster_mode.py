@@ -8,8 +8,7 @@ from typing import Any
 
 from airflow.providers.apache.spark.hooks import spark_submit
 
-from pststream.airflow.runners.engine_choice import home_of, landing_of, read_file
-from pststream.airflow.runners.file_names import file_name
+from pststream.airflow.runners.engine_choice import file_name, home_of, landing_of, read_file
 from pststream.airflow.runners.job_outcome import JobRefused
 from pststream.airflow.runners.job_process import JOBS
 from pststream.base import names

@@ -60,3 +60,8 @@ def read_file(home: str, name: str) -> bytes:
     from pststream.storage.registry import files_at, normalize  # clients of object stores are slow to import
 
     return files_at(normalize(home)).read(name)
+
+
+def file_name(text: str) -> str:
+    """Return a text as a valid file name."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text)

@@ -1,17 +1,22 @@
-"""Run an entry of jobs/ as a process of the task's machine, and return its outcome."""
+"""Run an entry of jobs/ as a process of the task's machine, and return its outcome or its JSON document."""
 
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Timer
+from types import MappingProxyType
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowException
 
-from pststream.airflow.runners.job_log import JSON_LINES, log_line
-from pststream.airflow.runners.job_outcome import read_outcome
+from pststream.airflow.runners import lineage
+from pststream.airflow.runners.allowed_places import admit
+from pststream.airflow.runners.job_log import JSON_LINES, log_line, log_result
+from pststream.airflow.runners.job_outcome import check_outcome, read_outcome
+from pststream.airflow.runners.run_environment import run_environment
 from pststream.base import names
 
 JOBS = Path(os.environ.get("PSTSTREAM_JOBS") or Path(names.__file__).resolve().parents[2] / "jobs")
@@ -75,3 +80,24 @@ def environment() -> dict[str, str]:
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", PYTHON),
         "PSTSTREAM_SUBMITTERS": f"{os.getpid()},{os.getppid()}",
     }
+
+
+SECONDS = 600
+
+
+def run_job(
+    job: str,
+    arguments: Sequence[str],
+    variables: Mapping[str, str] = MappingProxyType({}),
+    aws_conn_id: str | None = None,
+) -> Any:
+    """Run `jobs/<job>.py` with additional environment variables; return its JSON document. Raises as SparkJob does."""
+    place = admit(arguments)
+    with run_environment(place, aws_conn_id), tempfile.TemporaryDirectory(prefix="pststream-") as folder:
+        process = JobProcess(job, {**environment(), **variables}, SECONDS)
+        outcome, cause = process.run(place.arguments, Path(folder) / "result.json")
+    check_outcome(job, outcome, cause)
+    lineage.report_tables(job, place.arguments, run_job)
+    assert outcome is not None
+    log_result(job, outcome["result"])
+    return outcome["result"]

@@ -28,7 +28,6 @@ from pststream.airflow.runners.cluster_mode import (
     read_outcome_of,
 )
 from pststream.airflow.runners.engine_choice import engine_of, home_of, is_local, runs_here
-from pststream.airflow.runners.environment_variables import with_variables
 from pststream.airflow.runners.job_log import log_result
 from pststream.airflow.runners.job_outcome import (
     RETRY_POLICY,
@@ -40,10 +39,31 @@ from pststream.airflow.runners.job_outcome import (
 )
 from pststream.airflow.runners.job_process import JOBS, PYTHON, JobProcess, environment
 from pststream.airflow.runners.outcome_trigger import OutcomeTrigger
-from pststream.airflow.runners.run_environment import run_environment
-from pststream.airflow.runners.spark_properties import properties_of
+from pststream.airflow.runners.run_environment import run_environment, with_variables
 from pststream.base import names
 from pststream.base.texts import mask_urls
+
+PROPERTIES = {
+    "driver_class_path": "spark.driver.extraClassPath",
+    "files": "spark.files",
+    "py_files": "spark.submit.pyFiles",
+    "_archives": "spark.archives",
+    "packages": "spark.jars.packages",
+    "exclude_packages": "spark.jars.excludes",
+    "_repositories": "spark.jars.repositories",
+    "_executor_memory": "spark.executor.memory",
+    "_executor_cores": "spark.executor.cores",
+    "_total_executor_cores": "spark.cores.max",
+    "_num_executors": "spark.executor.instances",
+}
+"""By attribute of the operator, which has the name of the parameter, with `_` before it if it is not templated."""
+
+
+def properties_of(operator: Any) -> dict[str, str]:
+    """Return the properties that spark-submit would set; without `jars` and `driver_memory`, which have defaults."""
+    values = {name: getattr(operator, parameter) for parameter, name in PROPERTIES.items()}
+    return {name: str(value) for name, value in values.items() if value is not None}
+
 
 JARS = Path(PYTHON).parents[1] / "share" / "pststream" / "jars"
 DRIVER_MEMORY = "2g"
@@ -94,10 +114,7 @@ class SparkJob(SparkSubmitOperator):
         kwargs.setdefault("pool", names.SPARK_POOL)
         kwargs.setdefault("conn_id", names.SPARK_CONNECTION)
         super().__init__(
-            application=str(JOBS / f"{job}.py"),
-            application_args=list(arguments),
-            name=f"pststream-{job}",
-            **kwargs,
+            application=str(JOBS / f"{job}.py"), application_args=list(arguments), name=f"pststream-{job}", **kwargs
         )
         self.job = job
         self.summarize = summarize

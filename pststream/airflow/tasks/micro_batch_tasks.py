@@ -17,7 +17,7 @@ from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.operators import PSTStreamSinkHook
 from pststream.airflow.runners.allowed_places import HOMES, RunPlace, admit, belongs_to
 from pststream.airflow.runners.engine_choice import landing_of, settings_in
-from pststream.airflow.runners.local_job import run_job
+from pststream.airflow.runners.job_process import run_job
 from pststream.airflow.runners.run_environment import run_environment
 from pststream.airflow.runners.spark_job import SparkJob
 from pststream.airflow.tasks import forms

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from pststream.airflow.dag_kind import add_job
 from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.runners.allowed_places import admit
-from pststream.airflow.runners.local_job import run_job
+from pststream.airflow.runners.job_process import run_job
 from pststream.airflow.runners.run_environment import run_environment
 from pststream.airflow.runners.spark_job import SparkJob
 from pststream.airflow.tasks import forms

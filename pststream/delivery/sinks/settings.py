@@ -28,9 +28,7 @@ class SinkSettings:
         1, "webhook, sqs, sns: concurrent requests; the messages of a subscription stay in one lane", least=1
     )
     limit: int = declare(
-        0,
-        "messages to one subscription in `limit_seconds`; further matches become one digest; 0: no limit",
-        least=0,
+        0, "messages to one subscription in `limit_seconds`; further matches become one digest; 0: no limit", least=0
     )
     limit_seconds: int = declare(60, "see limit", least=1)
     from_batch: int = declare(1, "first batch that a new sink receives", least=1)

@@ -1,6 +1,6 @@
 """Count objects, pieces and their pairs by raster cell or block for load adjustment, and select cells to migrate.
 
-`planning/cell_loads.py` and `planning/balancing/cell_selection.py` call these kernels.
+`planning/cell_loads.py` and `planning/balancing/local_adjustment.py` call these kernels.
 """
 
 from typing import NamedTuple

@@ -59,7 +59,7 @@ from pststream.pipeline.answers.scored_candidates import (
     verify_scores,
 )
 from pststream.pipeline.index.stored_pieces import has_standing_queries
-from pststream.pipeline.planning.draw_sample import SEED, draw_objects
+from pststream.pipeline.planning.plan import SEED, draw_objects
 from pststream.planning.papers.topk_sample import TopkSample
 from pststream.plans.topk_plan import TopkPlan
 from pststream.settings import Settings

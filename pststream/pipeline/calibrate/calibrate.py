@@ -31,18 +31,31 @@ from pststream.base.progress import Progress, Steps, no_progress
 from pststream.engine.running_engine import runs_elsewhere
 from pststream.matching.segments import build_deletions, build_segment, deleted_pieces, merge_deletions
 from pststream.pipeline.batch.match_task import WorkerReport
-from pststream.pipeline.batch.micro_batch import match_and_discard
-from pststream.pipeline.calibrate.measured_homes import STREAMS, BenchHome, QueryWords, StandingHome, draw_knn
-from pststream.pipeline.calibrate.rows import clause_lists, index_table
+from pststream.pipeline.batch.micro_batch import match, match_and_discard
+from pststream.pipeline.calibrate.synthetic_homes import (
+    EVERYTHING,
+    START,
+    QueryWords,
+    SyntheticHome,
+    clause_lists,
+    draw_knn,
+    index_table,
+    with_cache,
+)
 from pststream.pipeline.planning.plan import plan
-from pststream.pipeline.replan.planner_trial import Trial
+from pststream.pipeline.replan.compare_planners import Trial
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
-from pststream.workloads.synthetic_arrays import synthetic_objects, synthetic_subscriptions
+from pststream.workloads.random_texts import PowerLaw
+from pststream.workloads.synthetic_arrays import SyntheticObjects, synthetic_objects, synthetic_subscriptions
 
-STREAM = "tw14"
 LATER = 1_000
 """Objects of the batch after the first answers, which writes their circles to the index."""
+
+
+def draw_tw14(count: int, seed: int) -> SyntheticObjects:
+    """Draw objects as those of TW14 of SSTD (section 7), whose data are not at hand."""
+    return synthetic_objects(count, seed, vocabulary=PowerLaw(800_000, shift=20.0), terms_per_object=10.0)
 
 
 class KnnStyle(NamedTuple):
@@ -73,18 +86,19 @@ def measure_knn(
     """
     subscriptions, objects = sizes
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
-        home = StandingHome(Path(folder), STREAMS[STREAM], seed, settings, no_progress)
-        home.add_objects(objects)
-        source = home.stream.draw(objects, home.next_seed())
-        home.add_queries(draw_knn(source, subscriptions, style.k, style.words, home.next_seed()))
-        home.run_batch()
-        home.add_objects(LATER)
-        home.run_batch()
+        bench = SyntheticHome(f"{folder}/home", seed, no_progress, draw_tw14)
+        settings = replace(with_cache(Path(folder, "cache"), settings), max_candidates=EVERYTHING)
+        bench.add_objects(objects)
+        queries = draw_knn(draw_tw14(objects, seed), subscriptions, style.k, style.words, seed)
+        bench.add_insertions(subscriptions, queries, 0, START)
+        match(bench.home, settings, max_objects=EVERYTHING, one=True)
+        bench.add_objects(LATER)
+        match(bench.home, settings, max_objects=EVERYTHING, one=True)
         points = []
         for planner, workers in plans:
-            chosen = replace(home.settings, planner=planner, planner_options="", workers=workers)
-            version = plan(home.bench.home, chosen)["plan_version"]
-            searches = [match_and_discard(home.bench.home, chosen, version, slice(None)) for _ in range(rounds + 1)]
+            chosen = replace(settings, planner=planner, planner_options="", workers=workers)
+            version = plan(bench.home, chosen)["plan_version"]
+            searches = [match_and_discard(bench.home, chosen, version, slice(None)) for _ in range(rounds + 1)]
             points.append(_knn_points(searches[1:]))  # the first search builds the segments
             steps.end(f"knn, {style.name}, {planner} over {workers} workers")
     return points
@@ -198,7 +212,7 @@ def _run_trials(
     """Match the same objects under each of PLANS, round after round."""
     subscriptions, objects = SIZES[scale]
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
-        bench = BenchHome(f"{folder}/home", seed, progress)
+        bench = SyntheticHome(f"{folder}/home", seed, progress)
         bench.add_subscriptions(subscriptions, style)
         bench.add_objects(objects)
         trials: list[Trial] = []

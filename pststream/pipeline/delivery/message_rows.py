@@ -15,12 +15,7 @@ from pststream.base import names
 from pststream.base.arrays import distinct_values
 from pststream.base.errors import PstError
 from pststream.base.utc_times import iso
-from pststream.delivery.messages import (
-    MessageObject,
-    MessageSubscription,
-    message_object,
-    message_subscription,
-)
+from pststream.delivery.messages import MessageObject, MessageSubscription, message_object, message_subscription
 from pststream.delivery.sinks.contract import Message
 from pststream.queries.kinds.registry import brief_columns
 from pststream.tables.delta_tables import TableReader

@@ -59,13 +59,7 @@ def bytes_of_rows(rows: pa.RecordBatch) -> np.ndarray:
 
 
 def write_missing(
-    root: str,
-    context: TaskContext,
-    files: IndexFiles,
-    dry_run: bool,
-    border: int,
-    worker: int,
-    received: ReceivedRows,
+    root: str, context: TaskContext, files: IndexFiles, dry_run: bool, border: int, worker: int, received: ReceivedRows
 ) -> WrittenPieces:
     """Write the received pieces that the worker does not have yet, each once, though several workers may send it.
 

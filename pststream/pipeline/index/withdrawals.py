@@ -45,21 +45,16 @@ from pststream.state.data_files import addresses_and_rows, commit_files, list_da
 from pststream.state.erasures import login_name
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
+from pststream.state.ledger_tables import append_withdrawal
 from pststream.state.plans import Retiring, current_version, numbers_in_index, read_plan_row, retiring_plan
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
-from pststream.state.withdrawals import append_withdrawal
 from pststream.tables.delta_tables import last_transaction
 from pststream.tables.ledgers import Ledger
 from pststream.tables.log_events import SET_ASIDE, WithdrawnRows, withdrawn_requests
 
 
 def record_withdrawal(
-    home: Home,
-    settings: Settings,
-    keys: np.ndarray,
-    watermark: int | None,
-    progress: Progress,
-    set_aside: bool = False,
+    home: Home, settings: Settings, keys: np.ndarray, watermark: int | None, progress: Progress, set_aside: bool = False
 ) -> int:
     """Withdraw objects (keys int64[n], ascending); return the number of the withdrawal.
 

@@ -23,8 +23,8 @@ from pststream.input.input_files import is_compressed
 from pststream.pipeline.ingest.fetch_objects import OfferedFile
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
+from pststream.state.ledger_tables import append_withdrawal
 from pststream.state.slices import KeyRange, Slice, read_slices
-from pststream.state.withdrawals import append_withdrawal
 from pststream.tables.delta_tables import read_table
 from pststream.tables.ledgers import Ledger, log_key
 from pststream.tables.log_events import withdrawn_objects

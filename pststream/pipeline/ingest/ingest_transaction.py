@@ -50,9 +50,8 @@ from pststream.state import fetched_files, ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import SHARED, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import FORMAT, Home
-from pststream.state.ledger_tables import lineage_table
+from pststream.state.ledger_tables import PATH, lineage_table, name_withdrawn
 from pststream.state.slices import KeyRange, read_slices, whole_file
-from pststream.state.withdrawals import PATH, name_withdrawn
 from pststream.storage.parquet_files import file_sizes
 from pststream.tables.ledgers import JUDGED_BY, Ledger, log_key
 from pststream.tables.log_events import SET_ASIDE

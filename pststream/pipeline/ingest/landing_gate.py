@@ -24,9 +24,8 @@ from pststream.input.expectations import (
     compute_figures,
     landing_thresholds,
 )
-from pststream.input.judged_rows import LANDED, SUBJECTS, draw_places, make_frame
 from pststream.input.run_suites import SuiteResult, judge_frames, load_suites
-from pststream.input.suite_files import Suite
+from pststream.input.suite_files import LANDED, SUBJECTS, Suite, draw_places, make_frame
 from pststream.pipeline.ingest.stage_file import File, StagedFile, folder_of
 from pststream.pipeline.ingest.staged_rows import read_staged
 from pststream.settings import Settings

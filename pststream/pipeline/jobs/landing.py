@@ -16,8 +16,7 @@ from pststream.pipeline.delivery.deliver import waiting_sinks
 from pststream.pipeline.ingest.isolated_reader import LOOK_SECONDS, used_bytes
 from pststream.pipeline.jobs.job import argument
 from pststream.pipeline.main_job.run import has_work
-from pststream.pipeline.questions.find_question_files import questions_wait
-from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED, add_answered_since
+from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED, add_answered_since, questions_wait
 from pststream.pipeline.replan.measured_loads import check_balance
 from pststream.search.answer_rows import answer_lines
 from pststream.search.ask import answer_for_page, record_of_texts

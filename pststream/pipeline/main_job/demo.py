@@ -18,8 +18,7 @@ from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.storage.registry import local_path, normalize
 from pststream.tables.delta_tables import TableReader
-from pststream.workloads.demo_files import write_demo
-from pststream.workloads.demo_subscriptions import demo_questions, standing_subscriptions
+from pststream.workloads.demo_files import demo_questions, standing_subscriptions, write_demo
 
 SEED = 2017
 MARKER = ".pststream-demo"

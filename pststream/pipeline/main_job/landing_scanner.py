@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pststream.input.input_files import files_below, has_format
 from pststream.pipeline.ingest.local_files import refusal
-from pststream.pipeline.questions.find_question_files import FOLDER as QUESTIONS
+from pststream.pipeline.questions.question_ledger import FOLDER as QUESTIONS
 
 KINDS = ("requests", "objects")
 """Subfolders of a landing folder with files to ingest, in the order in which they are read."""

@@ -30,30 +30,26 @@ from pststream.engine.task_context import cache_place
 from pststream.input.row_chunks import Reject
 from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, isolated_reader, noted_reading
 from pststream.pipeline.questions.answer_on_engine import AnsweredPart, answer_on_engine, build_missing
-from pststream.pipeline.questions.find_question_files import FOLDER as QUESTIONS
-from pststream.pipeline.questions.find_question_files import (
-    copy_file,
-    describe_left,
-    new_question_files,
-    question_paths,
-)
+from pststream.pipeline.questions.question_ledger import FOLDER as QUESTIONS
 from pststream.pipeline.questions.question_ledger import (
     NOTHING_ANSWERED,
     QuestionFile,
-    finish_file,
-    known_files,
-    settings_of,
-)
-from pststream.pipeline.questions.written_answers import (
     WrittenAnswers,
     commit_answers,
+    copy_file,
     copy_name,
     delete_needed,
     delete_unneeded,
+    describe_left,
     drop_written,
+    finish_file,
+    known_files,
     load_written,
+    new_question_files,
     note_name,
+    question_paths,
     save_written,
+    settings_of,
 )
 from pststream.queries.shapes.contract import Region
 from pststream.search.answer_rows import ANSWERS

@@ -12,8 +12,7 @@ from pststream.pipeline.replan.plan_topk import plan_topk
 from pststream.pipeline.replan.proposal_file import has_proposal, read_proposal
 from pststream.planning.planners.registry import shares_by_subscription
 from pststream.plans.imbalance import finite_imbalance, imbalance_of
-from pststream.reports.commands.plans import show_plan
-from pststream.reports.commands.topk_plan import show_topk_plan
+from pststream.reports.commands.plans import show_plan, show_topk_plan
 from pststream.settings import Settings, check_planners
 from pststream.state.home import Home
 from pststream.state.plans import current_version, numbers_in_index

@@ -36,18 +36,22 @@ from pststream.base.errors import RetryableError, UsageError
 from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.engine.running_engine import get_engine
 from pststream.pipeline.answers.log_rows import CHANGE, slices_of
-from pststream.pipeline.replan.planner_trial import scratch_place
-from pststream.pipeline.replan.recorded_batches import (
+from pststream.pipeline.replan.compare_planners import scratch_place
+from pststream.pipeline.replan.scratch_home import (
     BatchLoads,
     ChosenBatches,
+    TopkPlanner,
+    TriedPlan,
     add_up,
     last_batches,
+    make_scratch_home,
+    proposed_plan,
     read_loads,
     refuse_removed_matches,
+    run_batches,
 )
-from pststream.pipeline.replan.scratch_home import TopkPlanner, TriedPlan, make_scratch_home, proposed_plan, run_batches
-from pststream.reports.commands.topk_plan import read_topk_plan
-from pststream.reports.pages.comparison_page import write_replay
+from pststream.reports.commands.plans import read_topk_plan
+from pststream.reports.pages.adjustment_page import write_replay
 from pststream.reports.reading.pairs import flatten_lists, read_inserted_subscriptions
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files

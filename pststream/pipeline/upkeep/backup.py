@@ -19,8 +19,7 @@ from pststream.base.errors import QuestionsBusy, RetryableError, UsageError
 from pststream.base.progress import Progress, StepCounter, no_progress
 from pststream.input.suite_files import FOLDER as SUITES
 from pststream.pipeline.ingest import retry_rejects
-from pststream.pipeline.questions.question_ledger import unfinished_files
-from pststream.pipeline.questions.written_answers import copy_name
+from pststream.pipeline.questions.question_ledger import copy_name, unfinished_files
 from pststream.settings import FILE
 from pststream.state import quarantine
 from pststream.state.crash_points import crash_point

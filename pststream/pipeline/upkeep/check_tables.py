@@ -28,9 +28,8 @@ from pststream.base.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.base.utc_times import to_micros, utc_now
 from pststream.engine.running_engine import get_engine
 from pststream.input.expectations import TableFaults, check_thresholds, table_thresholds
-from pststream.input.judged_rows import OBJECTS, PAIRS, REQUESTS, SUBJECTS, make_frame
 from pststream.input.run_suites import SuiteResult, judge_frames, load_suites
-from pststream.input.suite_files import Suite
+from pststream.input.suite_files import OBJECTS, PAIRS, REQUESTS, SUBJECTS, Suite, make_frame
 from pststream.pipeline.ingest.landing_gate import quality_row
 from pststream.pipeline.upkeep.check_answers import count_answer_faults
 from pststream.pipeline.upkeep.check_index import count_placement_faults

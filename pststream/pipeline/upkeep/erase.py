@@ -29,7 +29,7 @@ from pststream.pipeline.batch.micro_batch import finish_interrupted_work
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.ingest.deduplicate import ids_of
 from pststream.pipeline.ingest.ingest_transaction import clear_staging
-from pststream.pipeline.questions.written_answers import commit_unfinished_answers
+from pststream.pipeline.questions.question_ledger import commit_unfinished_answers
 from pststream.pipeline.upkeep.pairs_table import GOLD_PAIRS, check_gold, count_pairs_of, erase_pairs, locked_pairs
 from pststream.pipeline.upkeep.row_changes import (
     AnswersOf,

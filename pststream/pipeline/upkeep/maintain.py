@@ -22,7 +22,7 @@ from pststream.pipeline.answers.log_rows import READ_ROWS, list_state_files
 from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.pipeline.ingest import retry_rejects
-from pststream.pipeline.questions.written_answers import commit_waiting_answers
+from pststream.pipeline.questions.question_ledger import commit_waiting_answers
 from pststream.pipeline.upkeep.old_rows import remove_old_changes, remove_old_rows
 from pststream.pipeline.upkeep.pairs_table import check_gold, compact_pairs
 from pststream.pipeline.upkeep.term_statistics import drop_old_statistics

@@ -71,12 +71,7 @@ class SelectedObjects:
 
 
 def withdraw(
-    home: Home,
-    settings: Settings,
-    selection: Selection,
-    *,
-    dry_run: bool = False,
-    progress: Progress = no_progress,
+    home: Home, settings: Settings, selection: Selection, *, dry_run: bool = False, progress: Progress = no_progress
 ) -> dict[str, Any]:
     """Withdraw the objects of a selection that are not withdrawn yet.
 

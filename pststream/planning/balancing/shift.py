@@ -97,10 +97,7 @@ def choose_operation(partitions: Partitions, costs: PartitionCosts) -> Operation
     estimate.
     """
     costliest = max(partitions, key=lambda worker: (costs.cost(partitions[worker]), -worker))
-    operations = [
-        *_list_split_merges(costliest, partitions, costs),
-        *_list_shifts(costliest, partitions, costs),
-    ]
+    operations = [*_list_split_merges(costliest, partitions, costs), *_list_shifts(costliest, partitions, costs)]
     for operation in sorted(operations, key=lambda one: (-one.gain, one.overhead, one.others)):
         if operation.gain <= operation.overhead:
             continue

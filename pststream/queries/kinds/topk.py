@@ -291,10 +291,7 @@ def _parse_words_column(field: RawField, limits: RequestLimits) -> ParsedColumns
 def _parse_weights(fields: RawFields) -> ParsedColumns:
     alpha, read = parse_number_column(fields["alpha"], *ALPHA_BOUNDS)
     scale, has_scale = parse_number_column(fields["distance_scale_m"], *SCALE_BOUNDS)
-    columns = {
-        ALPHA.name: pa.array(alpha),
-        DISTANCE_SCALE.name: pa.array(np.where(has_scale, scale, DEFAULT_SCALE_M)),
-    }
+    columns = {ALPHA.name: pa.array(alpha), DISTANCE_SCALE.name: pa.array(np.where(has_scale, scale, DEFAULT_SCALE_M))}
     return ParsedColumns(columns, read & (has_scale | ~fields["distance_scale_m"].filled))
 
 

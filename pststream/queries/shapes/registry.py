@@ -15,14 +15,7 @@ from pststream.base.arrow_columns import Column
 from pststream.queries.decode_json import NestedTooDeeply, decode_json
 from pststream.queries.raw_fields import ParsedColumns, RawFields
 from pststream.queries.shapes import box, circle, polygon
-from pststream.queries.shapes.contract import (
-    DEFAULT_LIMITS,
-    ColumnShape,
-    Region,
-    RegionError,
-    RegionLimits,
-    Shape,
-)
+from pststream.queries.shapes.contract import DEFAULT_LIMITS, ColumnShape, Region, RegionError, RegionLimits, Shape
 
 SHAPES: tuple[Shape, ...] = (box, circle, polygon)
 """The first is the shape of regions that their boxes define completely."""

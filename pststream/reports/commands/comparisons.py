@@ -1,6 +1,6 @@
 """Render the figures of `pststream plans compare` and `pststream replay` as text tables with verdicts.
 
-pipeline/replan (compare_planners.py, replay.py) measures the figures; pages/comparison_page.py writes them as pages.
+pipeline/replan (compare_planners.py, replay.py) measures the figures; pages/adjustment_page.py writes them as pages.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any
 
 from pststream.base.texts import counted, table_lines, whole_or_short
 from pststream.plans.imbalance import imbalance_text
-from pststream.reports.commands.topk_plan import name_plan, render_topk_plan
+from pststream.reports.commands.plans import name_plan, render_topk_plan
 from pststream.tables.owners import show_id
 
 COLUMNS: tuple[tuple[str, str], ...] = (
@@ -121,10 +121,7 @@ FIGURES: tuple[tuple[str, str], ...] = (
 )
 """Key and title of each figure of both sides."""
 
-WORKER_FIGURES: tuple[tuple[str, str], ...] = (
-    ("worker_seconds", "CPU s"),
-    ("worker_objects", "objects"),
-)
+WORKER_FIGURES: tuple[tuple[str, str], ...] = (("worker_seconds", "CPU s"), ("worker_objects", "objects"))
 """Key and title of each figure of a worker."""
 
 MAX_WORKERS = 100

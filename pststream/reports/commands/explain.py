@@ -233,13 +233,7 @@ def _pair_document(pair: Pair) -> dict[str, Any]:
     text = stored.text if len(stored.text) <= _MAX_TEXT else stored.text[: _MAX_TEXT - 1] + "…"
     return {
         **{name: pair[name] for name in ("state", "condition", "reason", "problem", "posting", "answer")},
-        "object": {
-            "object_key": stored.key,
-            "ts": iso(stored.ts),
-            "lon": stored.lon,
-            "lat": stored.lat,
-            "text": text,
-        },
+        "object": {"object_key": stored.key, "ts": iso(stored.ts), "lon": stored.lon, "lat": stored.lat, "text": text},
         "subscription": {
             "subscription_key": subscription.key,
             "kind": subscription.kind.name,

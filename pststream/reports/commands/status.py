@@ -15,7 +15,7 @@ from pststream.base.arrow_columns import TIME, sum_column
 from pststream.base.texts import byte_size, counted, duration, escape_controls, table_lines
 from pststream.base.utc_times import iso, utc_now
 from pststream.plans.imbalance import finite_imbalance, imbalance_of, imbalance_text
-from pststream.reports.commands.topk_plan import read_topk_planners
+from pststream.reports.commands.plans import read_topk_planners
 from pststream.reports.reading import home_figures
 from pststream.reports.reading.answer_view import read_answer_sizes, render_answer_sizes
 from pststream.reports.reading.pairs import gold_batch, has_gold_table
@@ -255,10 +255,7 @@ def render_status(document: dict[str, Any]) -> str:
 
 def _lines_of_logs(document: dict[str, Any]) -> list[str]:
     totals, live, by_kind = (document[name] for name in ("totals", "subscriptions", "subscriptions_by_kind"))
-    lines = [
-        f"home           {document['home']}",
-        f"watermark      {document['watermark'] or '- (no objects yet)'}",
-    ]
+    lines = [f"home           {document['home']}", f"watermark      {document['watermark'] or '- (no objects yet)'}"]
     if ahead := document["watermark_ahead_seconds"]:
         lines.append(
             f"AHEAD          the watermark is {duration(ahead)} further ahead of the clock than"

@@ -1,23 +1,41 @@
-"""Write the HTML page of one adjustment of the plan, proposed or applied: what moves, its cost, its expected gain."""
+"""Write the HTML pages of changes of the plan: of an adjustment, of `plans compare --out` and of `replay --page`.
 
+An adjustment, proposed or applied: what moves, its cost, its expected gain. The others: throughput, worker loads, all
+figures.
+"""
+
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pststream.base import names
 from pststream.base.texts import counted
 from pststream.base.utc_times import utc_now
 from pststream.plans.imbalance import imbalance_of, imbalance_text
 from pststream.plans.plan import PartitionPlan
-from pststream.reports.pages.plan_sections import CITIES, compare_loads, worker_items
+from pststream.reports.commands.comparisons import (
+    COLUMNS,
+    describe_best,
+    describe_differences,
+    describe_head,
+    describe_matches,
+    figure_rows,
+    format_figure,
+)
+from pststream.reports.pages.plan_sections import CITIES, balance_units, compare_loads, worker_items
 from pststream.reports.pages.render_page import render_page
-from pststream.reports.plots.base_map import Projection, draw_base_map, fit_view
 from pststream.reports.plots.plan_map import (
     BY_TEXT,
     MapArea,
     MapLayer,
     PlanChange,
+    Projection,
     compare_cells,
     cover_raster,
+    draw_base_map,
+    fit_view,
     label_workers,
     outline_values,
     worker_style,
@@ -149,3 +167,38 @@ def _moves_of_cells(change: PlanChange) -> list[MoveRow]:
         MoveRow(counted(int(cells[i]), "cell"), _worker(int(workers[i, 0])), _worker(int(workers[i, 1])), "new plan")
         for i in np.argsort(-cells, kind="stable").tolist()
     ]
+
+
+def write_comparison(document: dict[str, Any], out: str) -> None:
+    """Write the page to the file `out`; `document`: the result of pipeline/replan/compare_planners.py."""
+    plans = document["plans"]
+    page = render_page(
+        "comparison.html",
+        document=document,
+        verdict=describe_best(document),
+        titles=[title for _, title in COLUMNS],
+        rows=[[format_figure(figures[key], key) for key, _ in COLUMNS] for figures in plans],
+        max_throughput=max(figures["throughput"] for figures in plans) or 1,
+        max_seconds=max(seconds for figures in plans for seconds in [0.0, *figures["worker_seconds"]]) or 1.0,
+    )
+    Path(out).write_text(page, "utf-8")
+
+
+def write_replay(path: Address, home: str, document: dict[str, Any]) -> None:
+    """Write the page; `document`: the result of pipeline/replan/replay.py."""
+    was, would_be = (document[side]["worker_seconds"] for side in ("was", "would_be"))
+    topk = document.get("topk")
+    page = render_page(
+        "replay.html",
+        home=home,
+        head=describe_head(document),
+        matches=describe_matches(document),
+        differences=describe_differences(document),
+        figures=figure_rows(document),
+        loads=list(zip_longest(was, would_be, fillvalue=0.0)),
+        topk=balance_units(topk) if topk is not None and topk["planner"] != names.BY_BUCKET else None,
+        max_seconds=max([*was, *would_be, 0.0]) or 1.0,
+        made_at=utc_now(),
+    )
+    files, name = file_at(path)
+    files.write(name, page.encode())

@@ -12,8 +12,7 @@ from pststream.base.texts import counted, moment, short, whole
 from pststream.queries.shapes.contract import Region
 from pststream.queries.text.expression import OPERATORS
 from pststream.queries.text.words import tokenize
-from pststream.reports.plots.base_map import BaseMap, Projection, draw_base_map, fit_view, point_path
-from pststream.reports.plots.plan_map import region_path
+from pststream.reports.plots.plan_map import BaseMap, Projection, draw_base_map, fit_view, point_path, region_path
 from pststream.reports.reading.samples import MatchView
 from pststream.workloads.places import nearest_cities
 

@@ -55,7 +55,7 @@ class Overview:
     """What the page shows.
 
     lag         objects, requests: as in `pststream status --json`
-    topk        the plan of `topk`, see `reports/commands/topk_plan.py`; None if candidates are found by bucket
+    topk        the plan of `topk`, see `reports/commands/plans.py`; None if candidates are found by bucket
     balance     {batch: imbalance, the greatest CPU time of a worker over the least}, of the latest batches
     migrations  for each of the latest migrations, newest first, its rows of the table `migrations`
     matches     some objects of the latest batch that has matches: object_id, ts, pairs

@@ -9,10 +9,9 @@ import numpy as np
 from pststream.base import names
 from pststream.base.texts import counted, duration, percent, whole_or_short
 from pststream.plans.imbalance import imbalance_of, imbalance_text
-from pststream.reports.commands.topk_plan import describe_units, name_plan, read_topk_plan
+from pststream.reports.commands.plans import describe_units, name_plan, read_topk_plan
 from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
-from pststream.reports.plots.base_map import Projection
-from pststream.reports.plots.plan_map import COLOURS, MapLayer, draw_topk_parts, worker_style
+from pststream.reports.plots.plan_map import COLOURS, MapLayer, Projection, draw_topk_parts, worker_style
 from pststream.reports.reading.home_figures import BatchHistory, BatchView
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 from pststream.tables.delta_tables import TableReader

@@ -13,6 +13,7 @@ from benchmarks.registry import BENCHMARKS, run_benchmark
 from benchmarks.scenarios.plans import planners, planners_large
 from benchmarks.scenarios.streams import expressions
 from benchmarks.support.baseline_jobs import find_no_pairs, record_pairs, replay_pairs
+from benchmarks.support.measured_homes import STREAMS, BenchHome, CityObjects, FileObjects, draw_topk, read_objects
 from pststream.base import names
 from pststream.base.errors import InputFileError, UsageError
 from pststream.base.progress import Steps, no_progress
@@ -20,8 +21,7 @@ from pststream.pipeline.batch import match_task
 from pststream.pipeline.batch.match_task import WorkerReport
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.calibrate.calibrate import KNN_STYLES, _knn_points, fit_kinds, measure_knn
-from pststream.pipeline.calibrate.measured_homes import STREAMS, BenchHome, QueryWords, draw_knn, draw_topk
-from pststream.pipeline.calibrate.rows import CityObjects, FileObjects, read_objects
+from pststream.pipeline.calibrate.synthetic_homes import QueryWords, draw_knn
 from pststream.queries.text.words import tokenize
 from pststream.settings import Settings
 from pststream.tables.delta_tables import read_table
@@ -165,7 +165,7 @@ def test_knn_has_words_of_an_object(source: SyntheticObjects, all_needed: bool) 
 
 
 def test_words_by_zipfs_law_are_distinct(source: SyntheticObjects) -> None:
-    columns = draw_topk(source, COUNT, 20, {"window_us": 100}, QueryWords(5, zipf=True), 1)
+    columns = draw_topk(source, COUNT, 20, {"window_us": 100}, QueryWords(5), 1, zipf=True)
     for clauses, _ in clauses_and_places(columns):
         assert 1 <= len(clauses) == len({word for (word,) in clauses}) <= 5
 

@@ -21,11 +21,12 @@ from benchmarks.scenarios.plans.planners import choose_figures
 from benchmarks.scenarios.plans.standing_planners import draw_mixed
 from benchmarks.support.answers import nearest_circles
 from benchmarks.support.answers.nearest_circles import draw_pieces, store_objects
+from benchmarks.support.measured_homes import STREAMS, BenchHome
 from benchmarks.support.paper_workloads import describe_workload
 from benchmarks.support.sweeps import sstd, tornado
 from benchmarks.support.sweeps.workloads import Trial, Workload
 from pststream.base.progress import no_progress
-from pststream.pipeline.calibrate.measured_homes import STREAMS, BenchHome, QueryWords
+from pststream.pipeline.calibrate.synthetic_homes import QueryWords
 from pststream.queries.shapes.contract import haversine_m
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 from pststream.workloads.synthetic_arrays import SyntheticObjects, synthetic_objects, term_ids

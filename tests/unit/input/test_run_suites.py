@@ -14,9 +14,19 @@ import pytest
 from pststream.base.errors import SuiteError, UsageError
 from pststream.base.optional_packages import MissingExtra
 from pststream.input.data_docs import FOLDER, KEPT, POLICY, delete_old_docs, make_inert, read_page
-from pststream.input.judged_rows import SUBJECTS, draw_places, make_example, make_frame
 from pststream.input.run_suites import SuiteResult, check_suite, judge_frame, judge_frames, load_suites
-from pststream.input.suite_files import EXPECTATIONS, Suite, delete_suite, parse_suite, read_suites, write_suite
+from pststream.input.suite_files import (
+    EXPECTATIONS,
+    SUBJECTS,
+    Suite,
+    delete_suite,
+    draw_places,
+    make_example,
+    make_frame,
+    parse_suite,
+    read_suites,
+    write_suite,
+)
 from pststream.storage.registry import files_at
 
 TEXT, LON = {"column": "text"}, {"column": "lon"}

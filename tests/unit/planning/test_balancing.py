@@ -13,8 +13,7 @@ from hypothesis.extra.numpy import arrays
 from benchmarks.scenarios.plans.mapping import MAPPINGS
 from benchmarks.support.paper_workloads import draw_synthetic_sample
 from pststream.base.errors import UsageError
-from pststream.planning.balancing import cell_selection
-from pststream.planning.balancing.cell_selection import METHODS, select_cells
+from pststream.planning.balancing import local_adjustment
 from pststream.planning.balancing.contract import (
     Adjustment,
     BalancingTask,
@@ -23,7 +22,7 @@ from pststream.planning.balancing.contract import (
     map_workers,
     relabel_workers,
 )
-from pststream.planning.balancing.local_adjustment import adjust_locally
+from pststream.planning.balancing.local_adjustment import METHODS, adjust_locally, select_cells
 from pststream.planning.balancing.reallocate import level_leaves, list_moves, reallocate_units
 from pststream.planning.balancing.shift import (
     PartitionCosts,
@@ -130,10 +129,10 @@ def test_dp_is_bounded_in_memory(monkeypatch):
     rng = np.random.default_rng(1)
     loads, sizes = rng.random(60), rng.integers(900_000, 1_000_000, 60)
     exact = sizes[select_cells("dp", loads, sizes, 20.0)].sum()
-    monkeypatch.setattr(cell_selection, "MAX_BITS", 1 << 20)
+    monkeypatch.setattr(local_adjustment, "MAX_BITS", 1 << 20)
     coarse = select_cells("dp", loads, sizes, 20.0)
     assert loads[coarse].sum() >= 20.0 and exact <= sizes[coarse].sum() <= 1.01 * exact
-    monkeypatch.setattr(cell_selection, "MAX_BITS", 1 << 10)
+    monkeypatch.setattr(local_adjustment, "MAX_BITS", 1 << 10)
     with pytest.raises(UsageError, match="use gr"):
         select_cells("dp", loads, sizes, 20.0)
 

@@ -14,20 +14,20 @@ from pststream.planning.live_terms import sort_sample
 from pststream.planning.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.planning.planners import grow_tree, hybrid
 from pststream.planning.planners.grow_tree import RegionTerms, TermGroup, grow_best_tree
-from pststream.planning.planners.hybrid import PlanningRegion
-from pststream.planning.planners.rectangle_cuts import (
-    Rectangle,
-    estimate_load,
-    find_best_cut,
-)
-from pststream.planning.planners.registry import make_plan
-from pststream.planning.planners.tree_nodes import (
+from pststream.planning.planners.hybrid import (
+    PlanningRegion,
     Workload,
     build_plan,
     choose_partitions_of_nodes,
     make_whole_node,
     partition_node,
 )
+from pststream.planning.planners.rectangle_cuts import (
+    Rectangle,
+    estimate_load,
+    find_best_cut,
+)
+from pststream.planning.planners.registry import make_plan
 from pststream.planning.raster import compute_cell_ranges, fit_raster
 from pststream.planning.region_counts import build_region_counts
 from pststream.plans.plan import DispatchGrid, PartitionPlan

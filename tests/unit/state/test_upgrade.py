@@ -13,10 +13,8 @@ from pststream.base.errors import HomeError
 from pststream.cli.doctor import check_settings
 from pststream.settings import FILE
 from pststream.state import home as state
-from pststream.state import upgrade as module
-from pststream.state.home import FORMAT, TOO_OLD, Home, digest_of_tables
+from pststream.state.home import FORMAT, STEPS, TOO_OLD, Home, digest_of_tables, upgrade
 from pststream.state.tables import TABLES, Column
-from pststream.state.upgrade import STEPS, upgrade
 from pststream.tables.open_tables import open_table
 from tests.commands import run_here
 from tests.flushed_disk import assert_cured
@@ -124,7 +122,7 @@ def test_killed_between_step_and_mark_and_run_again(older: Home, monkeypatch: py
         raise Killed(point)
 
     with monkeypatch.context() as patch, pytest.raises(Killed, match=r"upgrade\.stepped"):
-        patch.setattr(module, "crash_point", die)
+        patch.setattr(state, "crash_point", die)
         upgrade(older)
     assert json.loads(mark_of(older).read_text("utf-8"))["home_format"] == OLDER
     assert upgrade(older) == {"format_before": OLDER, "format": FORMAT}

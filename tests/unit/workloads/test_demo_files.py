@@ -16,8 +16,17 @@ from pststream.queries.text.expression import ExpressionError, parse_keywords
 from pststream.queries.text.words import tokenize
 from pststream.search.read_questions import read_question_records
 from pststream.settings import Settings
-from pststream.workloads.demo_files import THEMES, DemoFiles, demo_objects, themed_places, write_demo, write_sentence
-from pststream.workloads.demo_subscriptions import demo_questions, named_subscriptions, standing_subscriptions
+from pststream.workloads.demo_files import (
+    THEMES,
+    DemoFiles,
+    demo_objects,
+    demo_questions,
+    named_subscriptions,
+    standing_subscriptions,
+    themed_places,
+    write_demo,
+    write_sentence,
+)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from pststream.input.row_chunks import RecordChunk
 from pststream.queries.shapes.registry import read_region
 from pststream.queries.text.expression import parse_keywords
 from pststream.queries.text.words import tokenize
-from pststream.workloads import generate_files, generated_rows
+from pststream.workloads import generate_files
 from pststream.workloads.draw_subscriptions import SubscriptionStyle, draw_subscriptions, draws_q2, region_of
 from pststream.workloads.generate_files import write_objects, write_requests
 from pststream.workloads.object_sample import ObjectSample, generate_sample, sample_of_file, sample_texts
@@ -179,7 +179,7 @@ def test_deletions_follow_their_insertions(tmp_path: Path, sample: ObjectSample)
 def test_memory_holds_the_live_subscriptions_only(
     tmp_path: Path, sample: ObjectSample, monkeypatch: pytest.MonkeyPatch, lives: dict
 ) -> None:
-    monkeypatch.setattr(generated_rows, "REQUEST_CHUNK", 10_000)
+    monkeypatch.setattr(generate_files, "REQUEST_CHUNK", 10_000)
     monkeypatch.setattr(generate_files, "REQUEST_CHUNK", 10_000)
     peaks = []
     for count in (30_000, 90_000):

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from pststream.base import names
-from pststream.pipeline.replan.balance import balance
-from pststream.pipeline.replan.decide_adjustment import scale_to_measured
+from pststream.pipeline.replan.balance import balance, scale_to_measured
+from pststream.pipeline.replan.compare_planners import share_rounds
 from pststream.pipeline.replan.measured_loads import MeasuredLoads, check_balance, measure_loads
-from pststream.pipeline.replan.planner_trial import share_rounds
 from pststream.planning.load_model import CostModel, compute_worker_loads
 from pststream.planning.planners.registry import make_plan
 from pststream.plans.imbalance import MAX_IMBALANCE

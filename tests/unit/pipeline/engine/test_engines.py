@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.measured_homes import BenchHome
 from pststream.base.errors import RetryableError, UsageError
 from pststream.base.progress import no_progress
 from pststream.engine import code_version, spark_engine, spark_server, spark_session, warm_up, worker_daemon
 from pststream.pipeline.batch import micro_batch
-from pststream.pipeline.calibrate.measured_homes import BenchHome
 from pststream.settings import Settings
 from pststream.workloads.draw_subscriptions import SubscriptionStyle
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pststream.pipeline.main_job import watch
+from pststream.pipeline.main_job import run as run_module
 from pststream.pipeline.main_job.landing_scanner import RETRY_SECONDS, LandingScanner
-from pststream.pipeline.main_job.watch import Abandoned, GracefulShutdown
+from pststream.pipeline.main_job.run import Abandoned, GracefulShutdown
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def test_a_signal_requests_a_shutdown(number: int) -> None:
 
 
 def test_a_step_that_takes_too_long_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "STOP_SECONDS", 0.05)
+    monkeypatch.setattr(run_module, "STOP_SECONDS", 0.05)
     ended: list[int] = []
     with GracefulShutdown(lambda: ended.append(1)) as shutdown, pytest.raises(Abandoned):
         os.kill(os.getpid(), signal.SIGTERM)

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.scenarios.plans.standing_planners import draw_mixed
+from benchmarks.support.measured_homes import STREAMS, BenchHome, StandingHome
 from pststream.base import names
 from pststream.base.progress import no_progress
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.measured_homes import STREAMS, BenchHome, StandingHome
-from pststream.pipeline.planning.draw_sample import describe_questions, draw_sample
+from pststream.pipeline.planning.plan import describe_questions, draw_sample
 from pststream.planning.load_model import CostModel
 from pststream.queries.text.tokenizer import term_id
 from pststream.settings import Settings

@@ -26,7 +26,7 @@ from pststream.pipeline.ingest.ingest import ReaderOptions
 from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES
 from pststream.pipeline.main_job import run as run_module
 from pststream.pipeline.main_job.landing_scanner import LandingScanner
-from pststream.pipeline.main_job.watch import Abandoned, _Watcher
+from pststream.pipeline.main_job.run import Abandoned, _Watcher
 from pststream.pipeline.questions import answer_landed, question_ledger
 from pststream.pipeline.questions.answer_landed import MAX_TRIES, answer_landed_questions
 from pststream.pipeline.upkeep import old_rows

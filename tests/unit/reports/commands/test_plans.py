@@ -14,8 +14,14 @@ from pststream.plans.pieces import rarest_clause_first
 from pststream.reports.commands import plans as plans_module
 from pststream.reports.commands.comparisons import render_topk_comparison
 from pststream.reports.commands.explain_matches import find_index_cell, find_rarest_clause
-from pststream.reports.commands.plans import draw_text_map, list_plans, render_plan, render_plans, show_plan
-from pststream.reports.commands.topk_plan import render_topk_plan
+from pststream.reports.commands.plans import (
+    draw_text_map,
+    list_plans,
+    render_plan,
+    render_plans,
+    render_topk_plan,
+    show_plan,
+)
 from pststream.state.home import Home
 from pststream.state.plans import Retiring
 from tests.routes import units_of

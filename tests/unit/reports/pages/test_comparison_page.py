@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pststream.plans.plan import DispatchGrid, PartitionPlan, space_plan, text_plan
 from pststream.plans.plan_moves import Move, apply_move
 from pststream.reports.commands.comparisons import describe_best, render_comparison
-from pststream.reports.pages.adjustment_page import write_adjustment
-from pststream.reports.pages.comparison_page import write_comparison
+from pststream.reports.pages.adjustment_page import write_adjustment, write_comparison
 from pststream.reports.plots.plan_map import BY_TEXT, compare_cells
 from tests.plans import TERMS, plans, quarters
 

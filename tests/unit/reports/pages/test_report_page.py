@@ -10,7 +10,7 @@ from deltalake import write_deltalake
 
 from pststream.base import names
 from pststream.base.errors import UsageError
-from pststream.reports.commands.topk_plan import show_topk_plan
+from pststream.reports.commands.plans import show_topk_plan
 from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow
 from pststream.reports.pages.overview_page import read_overview, render_overview
 from pststream.reports.pages.report_page import read_report, render_report, write_report

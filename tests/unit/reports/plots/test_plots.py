@@ -10,9 +10,8 @@ from pststream.plans.plan import DispatchGrid, space_plan
 from pststream.queries.shapes.contract import Region
 from pststream.queries.shapes.registry import read_region
 from pststream.reports.plots.bar_chart import HEIGHT, WIDTH, BarValue, draw_bar_chart, round_up
-from pststream.reports.plots.base_map import WIDTH as MAP_WIDTH
-from pststream.reports.plots.base_map import fit_view
-from pststream.reports.plots.plan_map import cover_with_rectangles, draw_plan_map, region_path
+from pststream.reports.plots.plan_map import WIDTH as MAP_WIDTH
+from pststream.reports.plots.plan_map import cover_with_rectangles, draw_plan_map, fit_view, region_path
 from pststream.reports.reading.plan_view import PlanView
 from pststream.reports.reading.samples import MatchView
 
