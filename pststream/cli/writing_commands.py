@@ -31,6 +31,7 @@ from pststream.input.suite_files import (
     read_suites,
     write_suite,
 )
+from pststream.queries.conditions import OBJECT_FIELDS
 from pststream.settings import check_planners
 
 
@@ -149,14 +150,13 @@ def _options_of_source(context: CommandContext, arguments: Any) -> Any:
 
 
 def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
-    fields = ("object_id", "ts", "lon", "lat", "text")
-    hint = "fields: " + ", ".join(fields)
+    hint = "fields: " + ", ".join(OBJECT_FIELDS)
     sources: dict[str, str] = {}
     for text in texts:
         field, equals, value = text.partition("=")
         if not equals or not (value or (option, field) == ("--constant", "text")):
             raise UsageError(f"{option} {text}: not FIELD=VALUE", hint)
-        if field not in fields:
+        if field not in OBJECT_FIELDS:
             raise UsageError(f"{option} {text}: field {field!r} is unknown", hint)
         if field in sources:
             hint = "give one source per field; text=a+b joins columns"

@@ -15,7 +15,7 @@ import pststream
 from pststream.base.errors import RetryableError
 
 PACKAGES = ("deltalake", "numba", "numpy", "pyarrow")
-CODE = (".py", ".txt", ".json")
+CODE = (".py", ".json")
 OTHER_CODE = "runs other code than the driver"
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, NamedTuple
 
-from pststream.input.parse_objects import OBJECT_FIELDS
+from pststream.queries.conditions import OBJECT_FIELDS
 from pststream.queries.kinds.registry import KINDS
 from pststream.settings import Settings
 

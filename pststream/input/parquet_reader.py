@@ -129,6 +129,7 @@ def _chunks(
     groups = range(part.start, part.stop) if part else range(file.metadata.num_row_groups)
     most = max(1, min(MAX_CHUNK_ROWS, MAX_CHUNK_ROWS * MAX_NAMES // max(1, len(names))))  # nulls take no bytes
     left = _allowed_bytes(path, file, groups)
+    _refuse_far_times(path, source, file, groups, names, row)
     for batch in read_batches(path, source, file, groups, names, most, MAX_ROW_BYTES, left):
         rows = np.arange(row + 1, row + len(batch) + 1, dtype=np.int64)
         row += len(batch)
@@ -146,6 +147,29 @@ def _chunks(
     if row - before != expected:  # Arrow may read nothing of a damaged file without an error
         reason = f"only {row - before} of {'its' if part is None else 'a part of'} {expected} rows can be read"
         raise InputFileError(path, reason, _DAMAGED)
+
+
+def _refuse_far_times(
+    path: str, source: Any, file: pq.ParquetFile, groups: Sequence[int], names: Sequence[str], row: int
+) -> None:
+    """Raise InputFileError for a time of INT96 with more microseconds than 64 bits hold, which Arrow reads as another.
+
+    row   rows before the groups
+    """
+    columns = map(file.schema.column, range(len(file.schema)))
+    wide = [one.path for one in columns if one.physical_type == "INT96" and one.path in names]
+    if not wide:
+        return
+    with pq.ParquetFile(source, metadata=file.metadata, coerce_int96_timestamp_unit="s") as of_seconds:
+        given = (one.iter_batches(MAX_CHUNK_ROWS, list(groups), wide) for one in (file, of_seconds))
+        for micros, seconds in zip(*given, strict=True):
+            for name in wide:
+                of_both = (one.column(name).cast(pa.int64()) for one in (micros, seconds))
+                read, meant = (pc.fill_null(values, 0).to_numpy() for values in of_both)
+                for index in np.flatnonzero(read // 1_000_000 != meant)[:1].tolist():
+                    reason = f"row {row + index + 1}, column {name!r}: the time of INT96 lies beyond the years of times"
+                    raise InputFileError(path, reason, "write the column as timestamp in microseconds, or null")
+            row += micros.num_rows
 
 
 def _allowed_bytes(path: str, file: pq.ParquetFile, groups: Sequence[int]) -> int:

@@ -24,6 +24,7 @@ from pststream.input.parse_times import (
 )
 from pststream.input.raw_values import format_number, is_blank, is_longer, is_plain, to_numbers, to_texts
 from pststream.input.row_chunks import MAX_RAW_CHARACTERS, REASONS, ColumnChunk, Reject, rejects_table
+from pststream.queries.conditions import OBJECT_FIELDS
 from pststream.queries.text.tokenizer import terms_of
 from pststream.settings import check_zone
 
@@ -65,7 +66,6 @@ def _raw_text(raw: pa.Array, at: int) -> str | None:
         return f"{raw.type} {' '.join(raw.slice(at, 1).to_string().split())}"
 
 
-OBJECT_FIELDS = ("object_id", "ts", "lon", "lat", "text")
 ROW = "@row"
 """As the column of object_id: ids are `<file name>:<start of the content's hash>:<row>`."""
 

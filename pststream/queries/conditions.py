@@ -37,7 +37,8 @@ MOST_NAMES = 32
 MOST_VALUES = 1_000
 """Values of a condition in all, with its bounds."""
 
-OBJECT_FIELDS = frozenset({"object_id", "ts", "lon", "lat", "text"})
+OBJECT_FIELDS = ("object_id", "ts", "lon", "lat", "text")
+"""The fields of objects; all other columns are attributes."""
 
 _BOUNDS = ("gt", "gte", "lt", "lte")
 _OTHER_NAMES = {
@@ -521,36 +522,40 @@ class Evaluation:
     """Evaluates conditions for objects: n of them, whose values are in planes, one for each name and class."""
 
     def __init__(self, conditions: Conditions, attributes: Attributes) -> None:
-        self._conditions, self._objects = conditions, len(attributes.offsets) - 1
-        label = _numbers_among(attributes.labels, conditions.labels, MISSING)
-        is_time = pc.starts_with(attributes.labels, "time:").to_numpy(zero_copy_only=False)
-        moments = np.where(is_time, attributes.times, MISSING)
-        values = np.stack([label, attributes.numbers, attributes.times, moments, np.ones(len(label), np.int64)])
         name = _numbers_among(attributes.names, conditions.names, -1)[attributes.name]
-        by_name = np.flatnonzero(name >= 0)
-        by_name = by_name[np.argsort(name[by_name], kind="stable")]
-        borders = np.searchsorted(name[by_name], np.arange(len(conditions.names) + 1))
-        of_plane, kind = conditions.planes.T
-        lengths = np.diff(borders)[of_plane]
-        attribute, plane = (
-            by_name[concatenate_ranges(borders[of_plane], lengths)],
-            np.repeat(np.arange(len(kind)), lengths),
+        known = np.flatnonzero(name >= 0)
+        is_used = np.zeros(len(attributes.labels), bool)
+        is_used[attributes.value[known]] = True
+        labels, numbers, times = (
+            attributes.labels.filter(pa.array(is_used)),
+            attributes.numbers[is_used],
+            attributes.times[is_used],
         )
-        owner = np.repeat(np.arange(self._objects), np.diff(attributes.offsets))
-        self._cells = plane * self._objects + owner[attribute]
-        self._known = values[kind[plane], attributes.value[attribute]]
-        self._absent = np.where(kind == PRESENCE, 0, MISSING)
+        label = _numbers_among(labels, conditions.labels, MISSING)
+        moments = np.where(pc.starts_with(labels, "time:").to_numpy(zero_copy_only=False), times, MISSING)
+        values = np.stack([label, numbers, times, moments, np.ones(len(label), np.int64)])
+        # Each attribute is in the planes of its name, which are neighbours.
+        of_plane, kind = conditions.planes.T
+        borders = np.searchsorted(of_plane, np.arange(len(conditions.names) + 1))
+        lengths = np.diff(borders)[name[known]]
+        plane = concatenate_ranges(borders[name[known]], lengths)
+        owner = np.repeat(np.arange(len(attributes.offsets) - 1), np.diff(attributes.offsets))
+        self._planes, self._absent = len(kind), np.where(kind == PRESENCE, 0, MISSING)
+        self._cells = np.repeat(owner[known] * self._planes, lengths) + plane
+        self._known = values[kind[plane], np.repeat((np.cumsum(is_used) - 1)[attributes.value[known]], lengths)]
         self._table: np.ndarray | None = None
-        if len(kind) * self._objects <= _MOST_CELLS:
-            self._table = np.repeat(self._absent, self._objects)
+        objects = len(attributes.offsets) - 1
+        if self._planes * objects <= _MOST_CELLS:
+            self._table = np.tile(self._absent, objects)
             self._table[self._cells] = self._known
         else:
-            order = np.argsort(self._cells, kind="stable")
+            order = np.argsort(self._cells)
             self._cells, self._known = self._cells[order], self._known[order]
+        self._roots, self._nodes = conditions.roots, conditions.nodes.view(np.int64).reshape(-1, NODE.itemsize // 8)
 
-    def _find(self, plane: np.ndarray, row: np.ndarray) -> np.ndarray:
-        """Return the values of objects in planes: int64[m]."""
-        cell = plane * self._objects + row
+    def _find(self, plane: np.ndarray, first: np.ndarray) -> np.ndarray:
+        """Return the values of objects, by the place of their first plane, in planes: int64[m]."""
+        cell = first + plane
         if self._table is not None:
             return self._table.take(cell)
         index, is_known = find_among(cell, self._cells)
@@ -559,23 +564,33 @@ class Evaluation:
         return values
 
     def holds(self, condition: np.ndarray, row: np.ndarray) -> np.ndarray:
-        """Return for pairs of a condition and an object (int64[m] each) whether the object satisfies it: bool[m]."""
-        node = self._conditions.roots.take(condition)
-        for start in range(0, len(row), _STEP):
-            self._follow(node[start : start + _STEP], row[start : start + _STEP])
-        return node == HOLDS
+        """Return for pairs of a condition and an object (int64[m] each) whether the object satisfies it: bool[m].
 
-    def _follow(self, node: np.ndarray, row: np.ndarray) -> None:
-        """Replace each node by HOLDS or FAILS, to which it leads for the object in the same place."""
-        active = np.flatnonzero(node >= 0)
+        With many conditions, fetching their nodes, which lie anywhere in memory, takes most of the time.
+        """
+        satisfied = np.empty(len(row), bool)
+        for start in range(0, len(row), _STEP):
+            part = slice(start, start + _STEP)
+            satisfied[part] = self._follow(self._roots.take(condition[part]), row[part] * self._planes)
+        return satisfied
+
+    def _follow(self, node: np.ndarray, first: np.ndarray) -> np.ndarray:
+        """Return whether nodes lead to HOLDS; first: where the planes of each object begin."""
+        ends, active = node.copy(), np.arange(len(node))
         while len(active):
-            at = self._conditions.nodes.take(node[active])
-            value = self._find(at["plane"].astype(np.int64), row[active])
-            following = np.where(
-                value < at["low"], at["below"], np.where(value > at["high"], at["above"], at["within"])
-            )
-            node[active] = following
-            active = active[following >= 0]
+            at = self._nodes.take(node, axis=0)
+            links = at.view(np.int32)
+            value = self._find(links[:, _PLANE], first)
+            side = (value >= at[:, 0]).view(np.int8) + (value > at[:, 1]).view(np.int8)
+            node = links.ravel().take(np.arange(_PLANE + 1, links.size, links.shape[1]) + side)
+            ends[active] = node
+            goes_on = np.flatnonzero(node >= 0)
+            node, first, active = node[goes_on], first[goes_on], active[goes_on]
+        return ends == HOLDS
+
+
+_PLANE = NODE.fields["plane"][1] // 4  # type: ignore[index]
+"""Place of the plane in a node of integers of 32 bits; what is next comes after it."""
 
 
 def _numbers_among(texts: pa.Array, known: pa.Array, otherwise: int) -> np.ndarray:

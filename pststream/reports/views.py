@@ -181,8 +181,15 @@ TableName = Callable[[str], str]
 
 
 def _pairs(d: Dialect, table: TableName) -> str:
-    """Each pair that `export matches` writes, once: without retracted pairs."""
-    return pairs_query(d, table, f"batch_id IN (SELECT batch_id FROM {table(names.BATCHES)} WHERE status = 'done')")
+    """Each pair that `export matches` writes, once: without retracted pairs; with the attributes of the object."""
+    done = f"batch_id IN (SELECT batch_id FROM {table(names.BATCHES)} WHERE status = 'done')"
+    return f"""\
+SELECT pairs.*, stored.attributes
+FROM (
+{pairs_query(d, table, done)}
+) AS pairs
+LEFT JOIN {table(names.OBJECTS)} AS stored
+  ON stored.object_key = pairs.object_key"""
 
 
 def pairs_query(d: Dialect, table: TableName, batches: str, *further: str) -> str:
@@ -282,7 +289,7 @@ VIEWS: dict[str, Callable[[Dialect, TableName], str]] = {
 }
 """The query of each view by its name. To add a view, write its query and add a line here and to docs/tables.md."""
 
-VIEWED_TABLES = (names.BATCHES, names.FILES, names.MATCHES, names.REJECTS, names.REQUESTS)
+VIEWED_TABLES = (names.BATCHES, names.FILES, names.MATCHES, names.OBJECTS, names.REJECTS, names.REQUESTS)
 """The tables that views read, a ledger before the tables whose rows it counts."""
 
 

@@ -11,17 +11,20 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.base.arrays import sum_slices
-from pststream.kernels.questions.codes import LEVELS, place_codes
-from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.search.answer_rows import ANSWERS, AnswerRows, answer_table
-from pststream.search.answerers import answer_questions
-from pststream.search.object_segments import ObjectSegment
+from pststream.search.answerers import ANSWERERS
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
-from pststream.search.question_batch import TimedQuestion, clauses_of, limits_of, reached, regions_of, window_bounds
+from pststream.search.question_batch import (
+    TimedQuestion,
+    bound_of_segment,
+    clauses_of,
+    cover,
+    limits_of,
+    reached,
+    regions_of,
+    window_bounds,
+)
 from pststream.search.read_questions import AskedQuestion, CountedObjects, Question
-
-_CELLS = 1 << LEVELS
 
 
 def bound_rows(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> np.ndarray:
@@ -33,57 +36,12 @@ def bound_rows(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> 
     open_ended = [questions[index] for index in unlimited.tolist()]
     after, up_to = window_bounds(snapshot, open_ended)
     regions = regions_of(open_ended)
-    low, high = _cover(regions.boxes)
-    clauses = clauses_of(open_ended)
+    cells, clauses = cover(regions.boxes), clauses_of(open_ended)
     for segment in snapshot.segments:
-        of_clauses = _rows_of_clauses(segment, clauses.within(segment))
-        rows = np.minimum(of_clauses, _rows_of_cells(segment, regions, low, high))
+        rows = bound_of_segment(segment, regions, cells, clauses.within(segment))
         asked = reached(segment.bounds, after, up_to)
         most[unlimited[asked]] += rows[asked]
     return most
-
-
-def _cover(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the Morton codes of up to four cells that cover each box: first, and after the last: int64[p,4] each.
-
-    boxes: float64[p,4]. Of equal cells all but one are empty.
-    """
-    columns = np.clip(((boxes[:, (0, 2)] + 180.0) * (_CELLS / 360.0)).astype(np.int64), 0, _CELLS - 1)
-    rows = np.clip(((boxes[:, (1, 3)] + 90.0) * (_CELLS / 180.0)).astype(np.int64), 0, _CELLS - 1)
-    extent = np.maximum(columns[:, 1] - columns[:, 0], rows[:, 1] - rows[:, 0])
-    shift = np.frexp(extent.astype(np.float64))[1].astype(np.int64)  # a cell is wider and higher than the box
-    first, last = columns >> shift[:, None], rows >> shift[:, None]
-    x, y = first[:, (0, 1, 0, 1)], last[:, (0, 0, 1, 1)]
-    lon = ((x << shift[:, None]) + 0.5) * (360.0 / _CELLS) - 180.0
-    lat = ((y << shift[:, None]) + 0.5) * (180.0 / _CELLS) - 90.0
-    low = place_codes(lon.ravel(), lat.ravel()).astype(np.int64).reshape(x.shape)
-    size = np.int64(1) << (2 * shift[:, None])
-    is_first = np.ones(x.shape, bool)
-    is_first[:, 1] = first[:, 0] != first[:, 1]
-    is_first[:, 2] = last[:, 0] != last[:, 1]
-    is_first[:, 3] = is_first[:, 1] & is_first[:, 2]
-    return low, np.where(is_first, low + size, low)
-
-
-def _rows_of_cells(segment: ObjectSegment, regions: RegionArrays, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return the rows in the cells that cover each region, at most all: int64[q]."""
-    borders = np.stack([low, high]).ravel()
-    # Codes are uint32; the end of the last cell is one more than the greatest.
-    codes = np.minimum(borders, (1 << 2 * LEVELS) - 1).astype(np.uint32)
-    positions = np.where(borders >> 2 * LEVELS, len(segment.codes), np.searchsorted(segment.codes, codes))
-    first, last = positions.reshape(2, -1, 4)
-    return np.minimum(sum_slices((last - first).sum(axis=1), regions.piece_offsets), len(segment.codes))
-
-
-def _rows_of_clauses(segment: ObjectSegment, clauses: ClauseArrays) -> np.ndarray:
-    """Return the postings of the clause of each question that has the fewest, all rows without clauses: int64[q]."""
-    terms = clauses.literals
-    counts = np.where(terms >= 0, segment.posting_offsets[terms + 1] - segment.posting_offsets[terms], 0)
-    of_clauses = sum_slices(counts, clauses.literal_offsets)
-    fewest = np.full(len(clauses.clause_offsets) - 1, len(segment.keys), np.int64)
-    owner = np.repeat(np.arange(len(fewest)), np.diff(clauses.clause_offsets))
-    np.minimum.at(fewest, owner, of_clauses)
-    return fewest
 
 
 _BUCKETS = 4_096
@@ -193,7 +151,7 @@ def answer_block(
     tables, owners = [PLACED_ANSWERS.empty_table()], [np.empty(0, np.int64)]
     for positions in group_questions(asked, block):
         kind, snapshot = asked[positions[0]].question.kind.name, counted.of(asked[positions[0]].withdrawn)
-        rows = answer_questions(kind, snapshot, [asked[index].timed for index in positions])
+        rows = ANSWERERS[kind](snapshot, [asked[index].timed for index in positions])
         owners.append(np.array(positions, np.int64)[rows.question])
         tables.append(_placed_answers([asked[index].question for index in positions], rows, owners[-1]))
     order = np.argsort(np.concatenate(owners), kind="stable")
@@ -207,7 +165,7 @@ def answer_in_slices(snapshot: ObjectSnapshot, one: AskedQuestion, place: int) -
     low = max(after[0] + 1, int(snapshot.bounds[:, 0].min(initial=up_to[0])))
     high = min(up_to[0], int(snapshot.bounds[:, 1].max(initial=low - 1)))
     for part in slice_window(snapshot, low, high, up_to[1], BLOCK_ROWS):
-        rows = answer_questions(one.question.kind.name, snapshot, [replace(timed, bounds=part)])
+        rows = ANSWERERS[one.question.kind.name](snapshot, [replace(timed, bounds=part)])
         rows, rank = rows._replace(rank=rows.rank + rank), rank + len(rows.rank)
         yield _placed_answers([one.question], rows, np.full(len(rows.rank), place, np.int64))
 

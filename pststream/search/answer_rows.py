@@ -10,9 +10,10 @@ from pststream.base.arrow_columns import TIME
 from pststream.base.texts import escape_controls, table_lines
 from pststream.base.utc_times import iso
 from pststream.kernels.questions.codes import distances_m
-from pststream.search.best_objects import BestObjects, rows_of
+from pststream.search.best_objects import BestObjects, places_of, ranks, rows_of
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.read_questions import Question
+from pststream.tables.delta_tables import TableReader
 
 
 class AnswerRows(NamedTuple):
@@ -41,19 +42,9 @@ def make_answer_rows(snapshot: ObjectSnapshot, best: BestObjects, points: np.nda
         "ts": pa.array(best.ts).cast(TIME),
     }
     if points is not None:
-        metres = np.empty(len(row), np.float64)
-        for number in np.flatnonzero(np.bincount(segment)).tolist():
-            chosen = np.flatnonzero(segment == number)
-            places = snapshot.segments[number].places[row[chosen]]
-            metres[chosen] = distances_m(points[best.question[chosen]], places)
+        metres = distances_m(points[best.question], places_of(snapshot, segment, row))
         columns["distance_m"] = pa.array(metres)
     return AnswerRows(best.question, ranks(best.question), columns)
-
-
-def ranks(question: np.ndarray) -> np.ndarray:
-    """Return the place of each row among those of its question, from 1: int64[n]; `question` int64[n] ascending."""
-    starts = np.flatnonzero(np.diff(question, prepend=-1))
-    return np.arange(1, len(question) + 1) - np.repeat(starts, np.diff(starts, append=len(question)))
 
 
 ANSWERS = pa.schema(
@@ -71,6 +62,17 @@ ANSWERS = pa.schema(
     ]
 )
 """Columns of answers; null where a kind has no such value."""
+
+
+ASKED = pa.schema([*ANSWERS, pa.field("attributes", pa.string())])
+"""Columns of answers, with the attributes of the objects as JSON."""
+
+
+def with_attributes(reader: TableReader, answers: pa.Table) -> pa.Table:
+    """Return answers (ANSWERS, and `object_key`) with the attributes of their objects: ASKED."""
+    attributes = reader.attributes(answers.column("object_key").fill_null(-1).to_numpy())
+    columns = [*answers.select(ANSWERS.names).columns, attributes.cast(pa.string())]
+    return pa.table(columns, ASKED.names).cast(ASKED)
 
 
 def answer_table(questions: Sequence[Question], rows: AnswerRows) -> pa.Table:

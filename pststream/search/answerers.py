@@ -1,15 +1,14 @@
 """Answer a batch of questions of the kinds `knn`, `range` and `topk`, and list the answering function of each kind."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from pststream.base.arrays import distinct_values
-from pststream.base.arrow_columns import one_array
+from pststream.base.arrays import concatenate_ranges, distinct_values
+from pststream.kernels.questions.codes import unpack_numbers
 from pststream.kernels.questions.count_terms import (
     CountedSegment,
     SegmentCounts,
@@ -25,17 +24,20 @@ from pststream.kernels.questions.count_terms import (
 )
 from pststream.kernels.questions.question_arrays import RegionArrays, Windows
 from pststream.kernels.questions.rows_in_regions import choose_paths, find_rows
-from pststream.search.answer_rows import AnswerRows, make_answer_rows, ranks
+from pststream.search.answer_rows import AnswerRows, make_answer_rows
 from pststream.search.best_objects import (
     BestObjects,
     BestRows,
     find_nearest_objects,
     find_scored_objects,
-    hold_or_nan,
+    keep_that_hold,
     keep_verified,
+    list_objects,
     order_objects,
     place_of,
     point_questions,
+    ranks,
+    rows_of,
 )
 from pststream.search.object_segments import ObjectSegment
 from pststream.search.object_snapshot import ObjectSnapshot
@@ -49,11 +51,14 @@ from pststream.search.question_batch import (
     take_regions,
     window_bounds,
 )
-from pststream.search.stored_conditions import objects_that_meet
+from pststream.search.stored_conditions import AskedConditions, conditions_of
 from pststream.search.verified_questions import verified_of
 
 ROOM = 4_000_000
 """Terms that the segments return at a time, in all; more if it is one question."""
+
+COUNTED = 64
+"""Questions with conditions whose terms are counted at a time."""
 
 Candidate = tuple[int, str]
 """The count of a term, below 0, and its word: candidates in ascending order of UTF-8 are in the order of answers."""
@@ -79,6 +84,7 @@ class _Batch(NamedTuple):
     windows: Windows
     limits: np.ndarray
     counter: TermCounter
+    conditions: AskedConditions | None = None
 
 
 class _Counts(NamedTuple):
@@ -104,18 +110,25 @@ def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
     region. If a term that no segment returns may be among the k, as where segments have few words in common, all are
     returned.
     """
-    return answer_regions(snapshot, regions_of(questions), *window_bounds(snapshot, questions), limits_of(questions))
+    asked = regions_of(questions), *window_bounds(snapshot, questions), limits_of(questions)
+    return answer_regions(snapshot, *asked, conditions_of(questions))
 
 
 def answer_regions(
-    snapshot: ObjectSnapshot, regions: RegionArrays, after: np.ndarray, up_to: np.ndarray, limits: np.ndarray
+    snapshot: ObjectSnapshot,
+    regions: RegionArrays,
+    after: np.ndarray,
+    up_to: np.ndarray,
+    limits: np.ndarray,
+    conditions: AskedConditions | None = None,
 ) -> AnswerRows:
     """Return the rows of the answers of questions given as arrays.
 
     after, up_to   int64[q,2]   bounds of the windows, see kernels/questions/question_arrays.py
     limits         int64[q]     greatest number of terms
+    conditions                  of the questions; None: none has any
     """
-    batch = _make_batch(snapshot, regions, after, up_to, limits)
+    batch = _make_batch(snapshot, regions, after, up_to, limits)._replace(conditions=conditions)
     question_of_row: list[int] = []
     rows: list[Candidate] = []
     for question, candidates in enumerate(_candidates(snapshot, batch)):
@@ -178,7 +191,10 @@ def _candidates(snapshot: ObjectSnapshot, batch: _Batch) -> list[list[Candidate]
 
 def _merged(snapshot: ObjectSnapshot, batch: _Batch) -> Iterator[_Merged]:
     """Yield the merged counts of all questions, some at a time; of one question maybe more than once."""
-    waiting = [(np.arange(len(batch.limits)), False)]
+    of_objects = np.zeros(len(batch.limits), bool) if batch.conditions is None else batch.conditions.are_needed
+    for start in range(0, int(of_objects.sum()), COUNTED):
+        yield _count_that_meet(snapshot, batch, np.flatnonzero(of_objects)[start : start + COUNTED])
+    waiting = [(np.flatnonzero(~of_objects), False)]
     while waiting:
         questions, complete = waiting.pop()
         if not len(questions):
@@ -190,6 +206,37 @@ def _merged(snapshot: ObjectSnapshot, batch: _Batch) -> Iterator[_Merged]:
         enough, kept, places, sums, exact = merge_counts(counted.of_terms, batch.limits[questions])
         waiting.append((questions[~enough], True))
         yield questions, counted, kept, places, sums, exact
+
+
+def _count_that_meet(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndarray) -> _Merged:
+    """Return the counts of all terms of some questions with conditions, object by object."""
+    conditions, every = (
+        batch.conditions,
+        Clauses(np.zeros(len(batch.limits) + 1, np.int64), *np.zeros((2, 1), np.int64)),
+    )
+    parts = [np.empty((5, 0), np.int64)]
+    for some in list_objects(snapshot, questions, batch.regions, batch.windows, every):
+        segment, row = rows_of(some.place)
+        chosen = np.flatnonzero(conditions.hold(snapshot, some.question, segment, row)) if conditions else segment[:0]
+        if len(chosen):
+            number = int(segment[0])
+            of_segment = snapshot.segments[number]
+            starts, lengths = of_segment.offsets[row[chosen]], np.diff(of_segment.offsets)[row[chosen]]
+            term = unpack_numbers(of_segment.row_terms[concatenate_ranges(starts, lengths)])
+            pairs = np.repeat(some.question[chosen], lengths) * len(of_segment.terms) + term
+            pairs, counts = np.unique_counts(pairs)
+            question, term = np.divmod(pairs, len(of_segment.terms))
+            parts.append(np.stack([question, of_segment.terms[term], counts, np.full(len(term), number), term]))
+    question, ids, counts, segment, term = np.hstack(parts)
+    order = np.lexsort((ids, question))
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = (np.diff(question[order]) != 0) | (np.diff(ids[order]) != 0)
+    places = order[is_first]
+    sums = np.add.reduceat(counts[order], np.flatnonzero(is_first)) if len(order) else counts
+    kept = np.searchsorted(question[places], np.append(questions, len(batch.limits)))
+    none = np.empty(0, np.int32)
+    known = SegmentCounts(ids, none, none, *np.zeros((3, 0, len(questions)), np.int64))
+    return questions, _Counts([], segment, term.astype(np.int32), known), kept, places, sums, np.ones(len(places), bool)
 
 
 def _count(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndarray, complete: bool) -> _Counts:
@@ -302,16 +349,18 @@ def answer_range(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
     windows = Windows(*window_bounds(snapshot, questions))
     regions, limits = regions_of(questions), limits_of(questions)
     clauses, verified = clauses_of(questions), verified_of(questions)
+    if verified is None:
+        return make_answer_rows(snapshot, _find_newest(snapshot, regions, windows, clauses, limits), None)
+    keep = partial(keep_that_hold, snapshot, verified)
 
     def find(some: np.ndarray, most: np.ndarray) -> BestObjects:
         of_some = Windows(windows.after[some], windows.up_to[some])
         return _find_newest(snapshot, take_regions(regions, some), of_some, clauses.take(some), most)
 
-    if verified is None:
-        best = _find_newest(snapshot, regions, windows, clauses, limits)
-    else:
-        verify = partial(hold_or_nan, snapshot, verified)
-        best = keep_verified(verified.are_needed, limits, find, verify)
+    def list_all(some: np.ndarray) -> Iterator[BestObjects]:
+        return map(keep, list_objects(snapshot, some, regions, windows, clauses))
+
+    best = keep_verified(snapshot, verified.are_needed, limits, find, keep, list_all)
     return make_answer_rows(snapshot, best, None)
 
 
@@ -358,29 +407,4 @@ ANSWERERS: dict[str, Callable[[ObjectSnapshot, Sequence[TimedQuestion]], AnswerR
     "topk": answer_scored,
     "frequent_terms": answer_terms,
 }
-"""A new kind is one more line. They know no conditions on attributes."""
-
-
-def answer_questions(kind: str, snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:
-    """Return the rows of the answers of a batch of questions of one kind.
-
-    Questions with a condition on attributes are about the objects that satisfy it alone, in windows of all objects.
-    """
-    groups: dict[str | None, list[int]] = {}
-    for place, question in enumerate(questions):
-        groups.setdefault(question.where, []).append(place)
-    if not groups.keys() - {None}:
-        return ANSWERERS[kind](snapshot, questions)
-    bounds, parts = np.hstack(window_bounds(snapshot, questions)).tolist(), []
-    for where, places in groups.items():
-        objects = snapshot if where is None else objects_that_meet(snapshot, where)
-        timed = [replace(questions[place], bounds=tuple(bounds[place])) for place in places]
-        rows = ANSWERERS[kind](objects, timed)
-        parts.append(rows._replace(question=np.array(places, np.int64)[rows.question]))
-    owner = np.concatenate([rows.question for rows in parts])
-    order = np.argsort(owner, kind="stable")
-    columns = {
-        name: one_array(pa.chunked_array([rows.columns[name] for rows in parts])).take(pa.array(order))
-        for name in parts[0].columns
-    }
-    return AnswerRows(owner[order], ranks(owner[order]), columns)
+"""A new kind is one more line."""

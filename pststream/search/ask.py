@@ -20,8 +20,8 @@ from pststream.queries.conditions import FIELD
 from pststream.queries.shapes.registry import describe
 from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow, describe_time
 from pststream.search.answer_blocks import answer_block, block_size, bound_rows_of, make_blocks
-from pststream.search.answer_rows import ANSWERS, AnswerRows, answer_table
-from pststream.search.answerers import answer_questions
+from pststream.search.answer_rows import ASKED, AnswerRows, answer_table, with_attributes
+from pststream.search.answerers import ANSWERERS
 from pststream.search.open_snapshot import open_snapshot
 from pststream.search.read_questions import (
     AskedQuestion,
@@ -35,9 +35,6 @@ from pststream.search.read_questions import (
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.tables.delta_tables import TableReader
-
-ASKED = pa.schema([*ANSWERS, pa.field("attributes", pa.string())])
-"""Columns of answers, with the attributes of the objects as JSON."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +66,7 @@ def stream_answers(
     asked, rejects = resolve_versions(home, read)
     tables = _measured(answer_in_threads(counted, asked, progress), seconds)
     reader = TableReader(home)
-    return AnswerStream((_with_attributes(reader, table) for table in tables), rejects, seconds)
-
-
-def _with_attributes(reader: TableReader, answers: pa.Table) -> pa.Table:
-    """Return answers (PLACED_ANSWERS) with the attributes of their objects: ASKED."""
-    attributes = reader.attributes(answers.column("object_key").fill_null(-1).to_numpy())
-    return answers.select(ANSWERS.names).append_column(ASKED.field("attributes"), attributes.cast(pa.string()))
+    return AnswerStream((with_attributes(reader, table) for table in tables), rejects, seconds)
 
 
 def answer_in_threads(
@@ -105,7 +96,7 @@ def answer_question(home: Home, settings: Settings, question: Question) -> Answe
         raise version
     one = AskedQuestion(question, *version)
     counted = CountedObjects(open_snapshot(home, settings))
-    return answer_questions(question.kind.name, counted.of(one.withdrawn), [one.timed])
+    return ANSWERERS[question.kind.name](counted.of(one.withdrawn), [one.timed])
 
 
 def _measured(tables: Iterator[pa.Table], seconds: dict[str, float]) -> Iterator[pa.Table]:

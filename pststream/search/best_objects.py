@@ -6,7 +6,7 @@ of `up_to`: the greatest ts and key that count; and as its row of `after` the bo
 withdrawn are left out by `ObjectSnapshot.without`; the weights of words are those of the snapshot.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -15,13 +15,26 @@ import numpy as np
 from pststream.base import names
 from pststream.base.arrays import concatenate_ranges
 from pststream.base.arrow_columns import csr
+from pststream.kernels.questions.codes import distances_m
 from pststream.kernels.questions.heaps import Heaps
 from pststream.kernels.questions.nearest_rows import find_nearest
-from pststream.kernels.questions.question_arrays import Windows, choose_clauses
+from pststream.kernels.questions.question_arrays import RegionArrays, Windows, choose_clauses
+from pststream.kernels.questions.rows_in_regions import choose_paths, find_rows
 from pststream.kernels.questions.scored_rows import ScoredQuestions, find_scored
 from pststream.queries.shapes.contract import matched_lon
 from pststream.search.object_snapshot import ObjectSnapshot
-from pststream.search.question_batch import Clauses, TimedQuestion, clauses_of, limits_of, reached, window_bounds
+from pststream.search.question_batch import (
+    Clauses,
+    TimedQuestion,
+    bound_of_segment,
+    box_regions,
+    clauses_of,
+    cover,
+    limits_of,
+    reached,
+    rows_of_any_clause,
+    window_bounds,
+)
 from pststream.search.verified_questions import ScoredObjects, ScoredWords, VerifiedQuestions, verified_of
 
 
@@ -55,6 +68,9 @@ def order_rows(question: np.ndarray, value: np.ndarray, ts: np.ndarray, key: np.
 
 _ROW_BITS = 32
 
+WORLD = (-180.0, -90.0, 180.0, 90.0)
+"""Box of all places: west, south, east, north."""
+
 
 class PointQuestions(NamedTuple):
     """Questions for the k best objects around a point, q of them.
@@ -66,7 +82,7 @@ class PointQuestions(NamedTuple):
     up_to    int64[q,2]    ts and key; objects up to this ts and up to this key count
     scales   float64[q,2]  for scores: alpha and the scale of distances in metres
     farthest float32[q]    for distances: the greatest that counts, metres; infinity: any. None: any for all questions
-    verified               the verified clauses of each; None: none has any
+    verified               what is verified of each; None: nothing is
     """
 
     points: np.ndarray
@@ -149,7 +165,25 @@ class BestRows:
 
 def find_nearest_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
     """Return the k nearest objects that satisfy the clauses of each question; ties: the newest, then the last key."""
-    return _find_verified(snapshot, questions, _find_nearest)
+    verified = questions.verified
+    if verified is None:
+        return _find_nearest(snapshot, questions)
+    world = box_regions(np.tile(WORLD, (len(questions.k), 1)))
+    windows = Windows(after=questions.after, up_to=questions.up_to)
+
+    def find(some: np.ndarray, k: np.ndarray) -> BestObjects:
+        return _find_nearest(snapshot, questions.take(some, k))
+
+    def list_all(some: np.ndarray) -> Iterator[BestObjects]:
+        for best in list_objects(snapshot, some, world, windows, questions.clauses):
+            kept = take_objects(best, verified.hold(snapshot, best.question, *rows_of(best.place)))
+            places = places_of(snapshot, *rows_of(kept.place))
+            value = distances_m(questions.points[kept.question], places).astype(np.float32)
+            kept = kept._replace(value=value)
+            yield kept if questions.farthest is None else take_objects(kept, value <= questions.farthest[kept.question])
+
+    keep = partial(keep_that_hold, snapshot, verified)
+    return keep_verified(snapshot, verified.are_needed, questions.k, find, keep, list_all)
 
 
 def find_scored_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
@@ -165,91 +199,161 @@ def find_scored_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> 
     def find(some: np.ndarray, k: np.ndarray) -> BestObjects:
         return _find_scored(snapshot, questions.take(some, k))
 
-    def score(question: np.ndarray, best: BestObjects) -> np.ndarray:
-        values = best.value.copy()
-        for pairs, position, columns, terms in verified.pairs_of_segments(snapshot, question, *rows_of(best.place)):
+    def score(best: BestObjects) -> BestObjects:
+        values, segment, row = best.value.copy(), *rows_of(best.place)
+        met = verified.meet(snapshot, best.question, segment, row)
+        values[~met] = np.nan
+        of_segments = verified.pairs_of_segments(snapshot, best.question, segment, row, met)
+        for pairs, position, columns, terms in of_segments:
             offsets, own = csr(columns["terms"])
             places = np.column_stack([columns["lon"].to_numpy(), columns["lat"].to_numpy()])
             objects = ScoredObjects(places, offsets, weights.of_terms(own), terms)
-            values[pairs] = verified.score(asked, (position, question[pairs]), objects)
-        return values
+            values[pairs] = verified.score(asked, (position, best.question[pairs]), objects)
+        return take_objects(best._replace(value=values), ~np.isnan(values))
 
-    return keep_verified(verified.are_needed, questions.k, find, score)
+    def list_all(some: np.ndarray) -> Iterator[BestObjects]:
+        search = _scored_search(snapshot, questions)
+        for number, segment in enumerate(snapshot.segments):
+            chosen = np.intersect1d(some, reached(segment.bounds, questions.after, questions.up_to))
+            most = np.zeros(len(questions.k), np.int64)
+            most[chosen] = rows_of_any_clause(segment, clauses.within(segment))[chosen]
+            for part in split_by_sum(most[chosen], MOST_ROWS):
+                capacities = np.zeros(len(most), np.int64)
+                capacities[chosen[part]] = most[chosen[part]]
+                best = BestRows(capacities)
+                search(number, np.flatnonzero(capacities), best.heaps)
+                best.number_places(number)
+                yield score(order_objects(*best.entries()))
+
+    return keep_verified(snapshot, verified.are_needed, questions.k, find, score, list_all)
 
 
-_Find = Callable[[ObjectSnapshot, PointQuestions], BestObjects]
+def list_objects(
+    snapshot: ObjectSnapshot, questions: np.ndarray, regions: RegionArrays, windows: Windows, clauses: Clauses
+) -> Iterator[BestObjects]:
+    """Yield all objects that answer some questions (int64[n], ascending) of a batch, about MOST_ROWS at a time, in no
+    order; all of their values are 0.
+    """
+    heaps, cells = BestRows(np.zeros(len(windows.after), np.int64)).heaps, cover(regions.boxes)
+    for number, segment in enumerate(snapshot.segments):
+        asked = np.intersect1d(questions, reached(segment.bounds, *windows))
+        within = clauses.within(segment)
+        most = bound_of_segment(segment, regions, cells, within)[asked]
+        for part in split_by_sum(most, MOST_ROWS):
+            paths = choose_paths(segment.objects, regions, within, asked[part])
+            rows = find_rows(segment.objects, asked[part], paths, regions, within, windows, heaps)
+            question, ts, key, row = np.ascontiguousarray(rows.T)
+            yield BestObjects(question, np.zeros(len(rows), np.float32), ts, key, place_of(number, row))
 
 
-def _find_verified(snapshot: ObjectSnapshot, questions: PointQuestions, search: _Find) -> BestObjects:
-    verified = questions.verified
-    if verified is None:
-        return search(snapshot, questions)
-
-    def find(some: np.ndarray, k: np.ndarray) -> BestObjects:
-        return search(snapshot, questions.take(some, k))
-
-    return keep_verified(verified.are_needed, questions.k, find, partial(hold_or_nan, snapshot, verified))
-
+MOST_ROWS = 2_000_000
+"""Rows that are found for questions with something to verify at a time, unless it is one question."""
 
 FIRST_MORE = 8
-"""Objects beyond twice the wanted ones that a question with verified clauses asks for first."""
+"""Objects beyond twice the wanted ones that a question with something to verify asks for first."""
+
+MOST_SEARCHED = 4_096, 16
+"""A question asks for the best objects as long as these are so many or fewer, or the stored ones are so many times as
+many; then for all.
+"""
 
 
-def hold_or_nan(
-    snapshot: ObjectSnapshot, verified: VerifiedQuestions, question: np.ndarray, best: BestObjects
-) -> np.ndarray:
-    """Return the values of objects, not a number where an object does not satisfy the verified clauses: float32[n]."""
-    return np.where(verified.hold(snapshot, question, *rows_of(best.place)), best.value, np.float32(np.nan))
+def take_objects(best: BestObjects, chosen: np.ndarray) -> BestObjects:
+    """Return some objects: bool[n], or their places."""
+    return BestObjects(*(column[chosen] for column in best))
+
+
+def keep_that_hold(snapshot: ObjectSnapshot, verified: VerifiedQuestions, best: BestObjects) -> BestObjects:
+    """Return the objects that satisfy what is verified of the questions."""
+    return take_objects(best, verified.hold(snapshot, best.question, *rows_of(best.place)))
+
+
+def split_by_sum(values: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """Yield the places of consecutive values (int64[n]) whose sum is at most `most`, or of one value."""
+    sums, start = np.cumsum(values), 0
+    while start < len(values):
+        stop = int(np.searchsorted(sums, most + (sums[start - 1] if start else 0), "right"))
+        yield np.arange(start, max(stop, start + 1))
+        start = max(stop, start + 1)
 
 
 def keep_verified(
+    snapshot: ObjectSnapshot,
     are_needed: np.ndarray,
     k: np.ndarray,
     find: Callable[[np.ndarray, np.ndarray], BestObjects],
-    verify: Callable[[np.ndarray, BestObjects], np.ndarray],
+    verify: Callable[[BestObjects], BestObjects],
+    list_all: Callable[[np.ndarray], Iterator[BestObjects]],
 ) -> BestObjects:
     """Return the k best objects of each question by their verified values; 0 as k: all.
 
-    More are asked for than are wanted, and four times as many as long as one that was not found may be among the best.
+    More are asked for than are wanted, and four times as many as long as one that was not found may be among the best;
+    where few objects count, all are verified.
 
     are_needed   bool[q]   which questions have something to verify
     k            int64[q]
-    find     returns the best objects, by values that are never greater than the verified ones; takes questions and the
-             k of each, int64[n]
-    verify   returns the verified value of each object, not a number if it does not count; takes the question of each
+    find       returns the best objects of some questions (numbered among these), by values that are never greater than
+               the verified ones; takes questions and the k of each, int64[n]
+    verify     returns the objects that count with their verified values
+    list_all   yields all objects of some questions that count, with their verified values
     """
-    asked, parts = np.arange(len(k)), list[BestObjects]()
-    most = np.where(are_needed & (k > 0), 2 * k + FIRST_MORE, k)
+    stored = sum(len(segment.keys) for segment in snapshot.segments)
+    limit, parts = max(MOST_SEARCHED[0], stored // MOST_SEARCHED[1]), list[BestObjects]()
+    wanted = np.where(are_needed, 2 * k + FIRST_MORE, k)
+    listed = k == 0
+    asked = np.flatnonzero(~listed)
     while len(asked):
-        best = find(asked, most)
-        returned = np.bincount(best.question, minlength=len(asked))
-        is_whole = (returned < most) | (most == 0) | ~are_needed[asked]
-        # Objects that were not found come after the last one that was.
-        last = np.append(np.diff(best.question) > 0, True)[: len(best.question)]
-        last_value, last_ts, last_key = (np.zeros(len(asked), column.dtype) for column in best[1:4])
-        for of_asked, column in zip((last_value, last_ts, last_key), best[1:4], strict=True):
-            of_asked[best.question[last]] = column[last]
-        value = verify(asked[best.question], best)
-        order = order_rows(best.question, value, best.ts, best.key)
-        best = BestObjects(*(column[order] for column in best._replace(value=value)))
-        holds = ~np.isnan(best.value)
-        best = BestObjects(*(column[holds] for column in best))
-        # The first k of each question.
-        starts = np.flatnonzero(np.diff(best.question, prepend=-1))
-        rank = np.arange(len(best.question)) - np.repeat(starts, np.diff(starts, append=len(best.question)))
-        wanted = (rank < k[asked][best.question]) | (k[asked][best.question] == 0)
-        best = BestObjects(*(column[wanted] for column in best))
-        own = best.question
-        is_before = (best.value == last_value[own]) & (best.ts == last_ts[own]) & (best.key >= last_key[own])
-        is_before |= (best.value == last_value[own]) & (best.ts > last_ts[own])
-        is_before |= best.value < last_value[own]
-        is_done = is_whole | (np.bincount(own[is_before], minlength=len(asked)) >= k[asked])
-        chosen = is_done[best.question]
-        parts.append(BestObjects(asked[best.question[chosen]], *(column[chosen] for column in best[1:])))
-        asked, most = asked[~is_done], 4 * most[~is_done]
-    columns = [np.concatenate(of_parts) for of_parts in zip(*parts, strict=True)]
-    by_question = np.argsort(columns[0], kind="stable")
-    return BestObjects(*(column[by_question] for column in columns))
+        waiting = list[np.ndarray]()
+        for place in split_by_sum(wanted[asked], MOST_ROWS):
+            some = asked[place]
+            best, is_done = _verify_candidates(
+                find(some, wanted[some]), some, are_needed[some], k, wanted[some], verify
+            )
+            parts.append(take_objects(best, is_done[np.searchsorted(some, best.question)]))
+            waiting.append(some[~is_done])
+        asked = np.concatenate(waiting)
+        wanted[asked] *= 4
+        listed[asked] = wanted[asked] > limit
+        asked = asked[~listed[asked]]
+    parts += list_all(np.flatnonzero(listed)) if listed.any() else ()
+    if not parts:
+        return order_objects(np.empty(0, np.int64), np.empty(0, np.float32), np.empty((0, 3), np.int64))
+    best = BestObjects(*(np.concatenate(of_parts) for of_parts in zip(*parts, strict=True)))
+    return _first_of_each(best, k)
+
+
+def _first_of_each(best: BestObjects, k: np.ndarray) -> BestObjects:
+    """Return the first k objects of each question in their order; 0: all."""
+    best = take_objects(best, order_rows(best.question, best.value, best.ts, best.key))
+    most = k[best.question]
+    return take_objects(best, (ranks(best.question) <= most) | (most == 0))
+
+
+def _verify_candidates(
+    candidates: BestObjects,
+    asked: np.ndarray,
+    are_needed: np.ndarray,
+    k: np.ndarray,
+    wanted: np.ndarray,
+    verify: Callable[[BestObjects], BestObjects],
+) -> tuple[BestObjects, np.ndarray]:
+    """Return the first k verified objects of questions, and which questions lack none: bool[asked].
+
+    asked, are_needed, wanted   of the questions that were asked: their places, ascending, and how many were wanted
+    """
+    returned = np.bincount(candidates.question, minlength=len(asked))
+    # Objects that were not found come after the last one that was.
+    last = np.append(np.diff(candidates.question) > 0, True)[: len(candidates.question)]
+    last_value, last_ts, last_key = (np.zeros(len(asked), column.dtype) for column in candidates[1:4])
+    for of_asked, column in zip((last_value, last_ts, last_key), candidates[1:4], strict=True):
+        of_asked[candidates.question[last]] = column[last]
+    best = _first_of_each(verify(candidates._replace(question=asked[candidates.question])), k)
+    own = np.searchsorted(asked, best.question)
+    is_before = (best.value == last_value[own]) & (best.ts == last_ts[own]) & (best.key >= last_key[own])
+    is_before |= (best.value == last_value[own]) & (best.ts > last_ts[own])
+    is_before |= best.value < last_value[own]
+    is_done = (returned < wanted) | ~are_needed
+    return best, is_done | (np.bincount(own[is_before], minlength=len(asked)) >= k[asked])
 
 
 def _find_nearest(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
@@ -264,7 +368,11 @@ def _find_nearest(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestOb
     return _search_segments(snapshot, questions, search)
 
 
-def _find_scored(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
+_Search = Callable[[int, np.ndarray, Heaps], None]
+
+
+def _scored_search(snapshot: ObjectSnapshot, questions: PointQuestions) -> _Search:
+    """Return a function that searches the best rows of a segment for some questions into heaps."""
     weights, squares = questions.clauses.weighed(snapshot.term_weights)
     scored = ScoredQuestions(points=questions.points, scales=questions.scales, weights=weights, squares=squares)
     windows = Windows(after=questions.after, up_to=questions.up_to)
@@ -273,12 +381,14 @@ def _find_scored(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObj
         segment, texts = snapshot.segments[number], snapshot.text_arrays(number)
         find_scored(segment.objects, texts, asked, scored, questions.clauses.within(segment), windows, heaps)
 
-    return _search_segments(snapshot, questions, search)
+    return search
 
 
-def _search_segments(
-    snapshot: ObjectSnapshot, questions: PointQuestions, search: Callable[[int, np.ndarray, Heaps], None]
-) -> BestObjects:
+def _find_scored(snapshot: ObjectSnapshot, questions: PointQuestions) -> BestObjects:
+    return _search_segments(snapshot, questions, _scored_search(snapshot, questions))
+
+
+def _search_segments(snapshot: ObjectSnapshot, questions: PointQuestions, search: _Search) -> BestObjects:
     best = BestRows(questions.k, questions.farthest)
     # The newest segments first: they have what most windows ask for.
     for number in reversed(range(len(snapshot.segments))):
@@ -307,6 +417,21 @@ def place_of(segment: int, row: np.ndarray) -> np.ndarray:
 def rows_of(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the segment and the row of each `place_of` a row: int64[n] each."""
     return place >> _ROW_BITS, place & ((1 << _ROW_BITS) - 1)
+
+
+def places_of(snapshot: ObjectSnapshot, segment: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Return longitude and latitude of rows: float64[n,2]; segment, row int64[n] each."""
+    places = np.empty((len(row), 2))
+    for number in np.flatnonzero(np.bincount(segment)).tolist():
+        chosen = np.flatnonzero(segment == number)
+        places[chosen] = snapshot.segments[number].places[row[chosen]]
+    return places
+
+
+def ranks(question: np.ndarray) -> np.ndarray:
+    """Return the place of each row among those of its question, from 1: int64[n]; `question` int64[n] ascending."""
+    starts = np.flatnonzero(np.diff(question, prepend=-1))
+    return np.arange(1, len(question) + 1) - np.repeat(starts, np.diff(starts, append=len(question)))
 
 
 def point_questions(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> PointQuestions:

@@ -32,7 +32,6 @@ class ObjectSnapshot:
 
     sources       the data files of each segment; none: the weights of its words are not kept in the cache
     term_weights  the weights of words that are in force
-    restricted    the last snapshots of the objects that satisfy a condition, by the condition
     """
 
     def __init__(
@@ -45,7 +44,6 @@ class ObjectSnapshot:
         kept = [(segment, paths) for segment, paths in named if len(segment.keys)]
         self.segments, self.sources = [segment for segment, _ in kept], [paths for _, paths in kept]
         self.term_weights = term_weights
-        self.restricted: dict[str, ObjectSnapshot] = {}
         self._last_times: dict[int, int] = {}
         self._boundaries: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
 
@@ -57,10 +55,6 @@ class ObjectSnapshot:
         """Return a snapshot of some of the segments, by their positions (int64[n])."""
         sources = [self.sources[number] for number in numbers]
         return ObjectSnapshot([self.segments[number] for number in numbers], sources, self.term_weights)
-
-    def without_rows(self, rows: Sequence[np.ndarray]) -> "ObjectSnapshot":
-        """Return a snapshot in which some rows of each segment, bool[n] of each, count for no question."""
-        return ObjectSnapshot(list(map(_mark_withdrawn, self.segments, rows)), self.sources, self.term_weights)
 
     def text_arrays(self, number: int) -> TextArrays:
         """Return the arrays that score the texts of a segment, by its position."""
@@ -185,14 +179,9 @@ class ObjectSnapshot:
 
 def _leave_out(segment: ObjectSegment, keys: np.ndarray) -> ObjectSegment:
     """Give the objects with these keys a key that is above those of every window; the other arrays stay mapped."""
-    _, _, first_key, last_key = segment.bounds.tolist()
+    first, last, first_key, last_key = segment.bounds.tolist()
     within = keys[np.searchsorted(keys, first_key) : np.searchsorted(keys, last_key, "right")]
-    return _mark_withdrawn(segment, np.isin(segment.keys, within)) if len(within) else segment
-
-
-def _mark_withdrawn(segment: ObjectSegment, withdrawn: np.ndarray) -> ObjectSegment:
-    """Do what `_leave_out` does with the marked rows (bool[n])."""
-    first, last, first_key, _ = segment.bounds.tolist()
+    withdrawn = np.isin(segment.keys, within) if len(within) else np.zeros(0, bool)
     if not withdrawn.any():
         return segment
     changed = np.where(withdrawn, WITHDRAWN_KEY, segment.keys)

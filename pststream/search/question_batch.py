@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.base import names
-from pststream.base.arrays import offsets_of
+from pststream.base.arrays import offsets_of, sum_slices
 from pststream.base.arrow_columns import take_lists
+from pststream.kernels.questions.codes import LEVELS, place_codes
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.kernels.questions.scores import sum_squares
 from pststream.queries.kinds.contract import ParsedQuestion
@@ -136,3 +137,66 @@ def clauses_of(questions: Iterable[TimedQuestion]) -> Clauses:
         offsets_of([len(clause) for some in clauses for clause in some]),
         np.array([term for some in clauses for clause in some for term in clause], np.int64),
     )
+
+
+_CELLS = 1 << LEVELS
+
+
+def cover(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the Morton codes of up to four cells that cover each box: first, and after the last: int64[p,4] each.
+
+    boxes: float64[p,4]. Of equal cells all but one are empty.
+    """
+    columns = np.clip(((boxes[:, (0, 2)] + 180.0) * (_CELLS / 360.0)).astype(np.int64), 0, _CELLS - 1)
+    rows = np.clip(((boxes[:, (1, 3)] + 90.0) * (_CELLS / 180.0)).astype(np.int64), 0, _CELLS - 1)
+    extent = np.maximum(columns[:, 1] - columns[:, 0], rows[:, 1] - rows[:, 0])
+    shift = np.frexp(extent.astype(np.float64))[1].astype(np.int64)  # a cell is wider and higher than the box
+    first, last = columns >> shift[:, None], rows >> shift[:, None]
+    x, y = first[:, (0, 1, 0, 1)], last[:, (0, 0, 1, 1)]
+    lon = ((x << shift[:, None]) + 0.5) * (360.0 / _CELLS) - 180.0
+    lat = ((y << shift[:, None]) + 0.5) * (180.0 / _CELLS) - 90.0
+    low = place_codes(lon.ravel(), lat.ravel()).astype(np.int64).reshape(x.shape)
+    size = np.int64(1) << (2 * shift[:, None])
+    is_first = np.ones(x.shape, bool)
+    is_first[:, 1] = first[:, 0] != first[:, 1]
+    is_first[:, 2] = last[:, 0] != last[:, 1]
+    is_first[:, 3] = is_first[:, 1] & is_first[:, 2]
+    return low, np.where(is_first, low + size, low)
+
+
+def rows_of_any_clause(segment: ObjectSegment, clauses: ClauseArrays) -> np.ndarray:
+    """Return how many rows of a segment satisfy a clause of each question at most: int64[q]."""
+    return np.minimum(sum_slices(_postings_of(segment, clauses), clauses.clause_offsets), len(segment.keys))
+
+
+def bound_of_segment(
+    segment: ObjectSegment, regions: RegionArrays, cells: tuple[np.ndarray, np.ndarray], clauses: ClauseArrays
+) -> np.ndarray:
+    """Return how many rows of a segment answer each question at most: int64[q]; `cells`: what `cover` returns."""
+    return np.minimum(_rows_of_clauses(segment, clauses), _rows_of_cells(segment, regions, *cells))
+
+
+def _rows_of_cells(segment: ObjectSegment, regions: RegionArrays, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the rows in the cells that cover each region, at most all: int64[q]."""
+    borders = np.stack([low, high]).ravel()
+    # Codes are uint32; the end of the last cell is one more than the greatest.
+    codes = np.minimum(borders, (1 << 2 * LEVELS) - 1).astype(np.uint32)
+    positions = np.where(borders >> 2 * LEVELS, len(segment.codes), np.searchsorted(segment.codes, codes))
+    first, last = positions.reshape(2, -1, 4)
+    return np.minimum(sum_slices((last - first).sum(axis=1), regions.piece_offsets), len(segment.codes))
+
+
+def _rows_of_clauses(segment: ObjectSegment, clauses: ClauseArrays) -> np.ndarray:
+    """Return the postings of the clause of each question that has the fewest, all rows without clauses: int64[q]."""
+    of_clauses = _postings_of(segment, clauses)
+    fewest = np.full(len(clauses.clause_offsets) - 1, len(segment.keys), np.int64)
+    owner = np.repeat(np.arange(len(fewest)), np.diff(clauses.clause_offsets))
+    np.minimum.at(fewest, owner, of_clauses)
+    return fewest
+
+
+def _postings_of(segment: ObjectSegment, clauses: ClauseArrays) -> np.ndarray:
+    """Return the postings of each clause: int64[c]."""
+    terms = clauses.literals
+    counts = np.where(terms >= 0, segment.posting_offsets[terms + 1] - segment.posting_offsets[terms], 0)
+    return sum_slices(counts, clauses.literal_offsets)

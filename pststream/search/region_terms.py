@@ -15,10 +15,12 @@ import pyarrow.compute as pc
 
 from pststream.kernels.questions.question_arrays import RegionArrays, Window
 from pststream.kernels.region_counts import add_up, choose_terms, count_rows, counts_of_boxes, make_grid
-from pststream.search.answer_rows import AnswerRows, ranks
+from pststream.search.answer_rows import AnswerRows
 from pststream.search.answerers import answer_regions, likely_terms
+from pststream.search.best_objects import ranks
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import box_regions, take_regions
+from pststream.search.stored_conditions import AskedConditions
 
 
 def group_regions(boxes: np.ndarray, windows: np.ndarray, rows: np.ndarray, most: int) -> list[np.ndarray]:
@@ -94,12 +96,19 @@ class _Proven(NamedTuple):
 
 
 def answer_shared(
-    snapshot: ObjectSnapshot, regions: RegionArrays, after: np.ndarray, up_to: np.ndarray, limits: np.ndarray
+    snapshot: ObjectSnapshot,
+    regions: RegionArrays,
+    after: np.ndarray,
+    up_to: np.ndarray,
+    limits: np.ndarray,
+    conditions: AskedConditions | None = None,
 ) -> AnswerRows:
     """Return what `answer_regions` returns; memory is that of one grid, besides."""
     first = regions.piece_offsets[:-1]
     asked = _Questions(regions.boxes[first], np.column_stack([after, up_to]), limits)
     waiting = (np.diff(regions.piece_offsets) == 1) & (regions.tests[first] == 0) & (limits <= MOST_TERMS)
+    if conditions is not None:
+        waiting &= ~conditions.are_needed
     left = np.ones(len(limits), bool)
     parts = list[_Proven]()
     for size in SIZES:
@@ -108,7 +117,8 @@ def answer_shared(
             parts.append(part)
             left[proven] = False
     rows = np.flatnonzero(left)
-    single = answer_regions(snapshot, take_regions(regions, rows), after[rows], up_to[rows], limits[rows])
+    of_rows = take_regions(regions, rows), after[rows], up_to[rows], limits[rows]
+    single = answer_regions(snapshot, *of_rows, None if conditions is None else conditions.take(rows))
     term, count = single.columns["term"], single.columns["count"].to_numpy()
     # Each question is in one part.
     questions, words, counts = zip(*parts, _Proven(rows[single.question], term, count))

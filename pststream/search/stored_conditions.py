@@ -3,8 +3,8 @@
 Arrays of a group of data files are derived once on a node. A home without conditions has neither.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from pststream.queries.conditions import (
 from pststream.search.object_cache import group_request_files
 from pststream.search.object_segments import row_order
 from pststream.search.object_snapshot import ObjectSnapshot
+from pststream.search.question_batch import TimedQuestion
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices, whole_file
@@ -37,8 +38,71 @@ ATTRIBUTES_FIELD = TABLES[names.OBJECTS].schema.field(ATTRIBUTES)
 
 _ROW_BITS = 32
 
-KEPT_OBJECTS = 20_000_000
-"""Objects of the snapshots of those that satisfy a condition, of all together, that a process keeps; one at least."""
+MANY_ROWS = 4
+"""If at least one of so many objects of a segment is evaluated, all are made ready for it, once for several calls."""
+
+
+@dataclass(frozen=True)
+class AskedConditions:
+    """The conditions of a batch of questions or subscriptions, q of them.
+
+    parts   compiled conditions, and the number of that of each question, -1: none of these: int32[q]
+    """
+
+    parts: tuple[tuple[Conditions, np.ndarray], ...]
+    _whole: dict[int, list[Evaluation]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def are_needed(self) -> np.ndarray:
+        """Which questions have a condition: bool[q]."""
+        return np.any([numbers >= 0 for _, numbers in self.parts], axis=0)
+
+    def take(self, questions: np.ndarray) -> "AskedConditions":
+        """Return those of some questions, by their places: int64[n]."""
+        return AskedConditions(tuple((compiled, numbers[questions]) for compiled, numbers in self.parts))
+
+    def hold(self, snapshot: ObjectSnapshot, question: np.ndarray, segment: np.ndarray, row: np.ndarray) -> np.ndarray:
+        """Return whether objects satisfy the conditions of questions: bool[n]; question, segment, row int64[n] each.
+
+        The snapshot has the sources of its segments, and its weights name the node's cache.
+        """
+        satisfied = np.ones(len(question), bool)
+        chosen = self.are_needed[question]
+        for number in np.flatnonzero(np.bincount(segment[chosen])).tolist():
+            pairs = np.flatnonzero(chosen & (segment == number))
+            evaluations, place = self._evaluations(snapshot, number, row[pairs])
+            for evaluation, (_, numbers) in zip(evaluations, self.parts):
+                condition = numbers[question[pairs]]
+                own = np.flatnonzero(condition >= 0)
+                satisfied[pairs[own]] = evaluation.holds(condition[own], place[own])
+        return satisfied
+
+    def _evaluations(
+        self, snapshot: ObjectSnapshot, number: int, row: np.ndarray
+    ) -> tuple[list[Evaluation], np.ndarray]:
+        """Return an evaluation for each part about some rows of a segment (int64[n]), and the place of each there."""
+        if number in self._whole:
+            return self._whole[number], row
+        wanted = np.zeros(len(snapshot.segments[number].keys), bool)
+        wanted[row] = True
+        weights = snapshot.term_weights
+        attributes = _stored_attributes(snapshot.sources[number], weights.cache_dir, weights.cache_bytes)
+        rows = np.flatnonzero(wanted)
+        if MANY_ROWS * len(rows) >= len(wanted):
+            self._whole.clear()  # one segment is searched after the other
+            self._whole[number] = [Evaluation(compiled, attributes) for compiled, _ in self.parts]
+            return self._whole[number], row
+        attributes = attributes.take(rows)
+        return [Evaluation(compiled, attributes) for compiled, _ in self.parts], (np.cumsum(wanted) - 1)[row]
+
+
+def conditions_of(questions: Sequence[TimedQuestion]) -> AskedConditions | None:
+    """Return the conditions of questions; None: none has any."""
+    texts = pa.array([question.where for question in questions], pa.string()).dictionary_encode()
+    if not len(texts.dictionary):
+        return None
+    compiled = compile_conditions(texts.dictionary.to_pylist())
+    return AskedConditions(((compiled, texts.indices.fill_null(-1).to_numpy()),))
 
 
 class _Group(NamedTuple):
@@ -106,28 +170,10 @@ class ConditionLog:
                 met[chosen] = Evaluation(group.compiled, read).holds(condition[chosen], rows[chosen])
         return met
 
-    def texts(self, keys: np.ndarray) -> list[str | None]:
-        """Return the canonical form of the condition of each subscription (int64[n]); None without one."""
-        texts: list[str | None] = [None] * len(keys)
-        for group in self._groups():
-            condition = group.find(keys)
-            for place in np.flatnonzero(condition >= 0).tolist():
-                texts[place] = group.texts[condition[place]].as_py()
-        return texts
-
-    def split(self, snapshot: ObjectSnapshot, keys: np.ndarray) -> Iterator[tuple[np.ndarray, ObjectSnapshot]]:
-        """Yield the subscriptions with one condition, as places in `keys` (int64[n]), and the objects that count.
-
-        Those without a condition come last; without subscriptions they are the only group, which is empty then.
-        """
-        groups: dict[str | None, list[int]] = {}
-        for place, text in enumerate(self.texts(keys) if self else []):
-            groups.setdefault(text, []).append(place)
-        plain = groups.pop(None, []) if self else range(len(keys))
-        for text, places in groups.items():
-            yield np.array(places, np.int64), objects_that_meet(snapshot, text or "")
-        if len(plain) or not groups:
-            yield np.array(plain, np.int64), snapshot
+    def asked(self, keys: np.ndarray) -> AskedConditions | None:
+        """Return the conditions of some subscriptions (int64[n]); None: none has any."""
+        parts = tuple((group.compiled, group.find(keys)) for group in self._groups())
+        return AskedConditions(parts) if any((numbers >= 0).any() for _, numbers in parts) else None
 
     def _groups(self) -> list[_Group]:
         return [_open_group(_condition_cache(self.cache_dir, self.cache_bytes), paths) for paths in self.groups]
@@ -199,29 +245,6 @@ def _from_arrays(arrays: dict[str, np.ndarray], name: str) -> pa.Array:
 def attribute_cache(folder: str, max_bytes: int) -> ArrayCache:
     """Return the process's cache of attributes of objects; its folder is one of those of segments of objects."""
     return ArrayCache(folder, max_bytes, "objects-attributes-1")
-
-
-def objects_that_meet(snapshot: ObjectSnapshot, condition: str) -> ObjectSnapshot:
-    """Return a snapshot in which only the objects that satisfy a condition count for questions.
-
-    The given one has the sources of its segments, and its weights name the node's cache. Windows of a number of objects
-    are resolved in it, as they count all objects.
-    """
-    if condition in snapshot.restricted:
-        return snapshot.restricted[condition]
-    compiled, weights = compile_conditions([condition]), snapshot.term_weights
-
-    def fail(number: int) -> np.ndarray:
-        attributes = _stored_attributes(snapshot.sources[number], weights.cache_dir, weights.cache_bytes)
-        rows = np.arange(len(attributes.offsets) - 1)
-        return ~Evaluation(compiled, attributes).holds(np.zeros(len(rows), np.int64), rows)
-
-    restricted = snapshot.without_rows([fail(number) for number in range(len(snapshot.segments))])
-    objects = sum(len(segment.keys) for segment in snapshot.segments)
-    if (len(snapshot.restricted) + 1) * objects > KEPT_OBJECTS:
-        snapshot.restricted.clear()
-    snapshot.restricted[condition] = restricted
-    return restricted
 
 
 def _stored_attributes(paths: Paths, cache_dir: str, cache_bytes: int) -> Attributes:

@@ -1,4 +1,4 @@
-"""Test what the arrays of object segments do not decide, of phrases and exclusions, at the objects that were found.
+"""Test what the arrays of object segments do not decide, phrases, exclusions and conditions, at the objects found.
 
 The words of the texts of a segment, in order, are derived once from its data files and kept in the node's cache.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.base.arrays import distinct_values, make_read_only, offsets_of
+from pststream.base.arrays import make_read_only, offsets_of
 from pststream.base.arrow_columns import BREAKS, Csr, csr, one_array, take_lists
 from pststream.kernels.matching.verify_clauses import verify_clauses
 from pststream.kernels.parsing.phrases import add_terms
@@ -23,6 +23,7 @@ from pststream.search import object_segments
 from pststream.search.object_segments import ObjectSegment, row_order
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion
+from pststream.search.stored_conditions import AskedConditions, conditions_of
 from pststream.search.wanted_rows import object_columns
 from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.storage.parquet_files import open_parquet
@@ -106,12 +107,13 @@ class ScoredObjects(NamedTuple):
 
 
 class VerifiedQuestions(NamedTuple):
-    """The verified clauses of a batch of questions, and their phrases: lists of lists of term ids.
+    """The verified clauses of a batch of questions, their phrases, as lists of lists of term ids, and their conditions.
 
     clause_offsets   int64[q+1]   slice of the clauses of each question
     literal_offsets  int64[c+1]   slice of the literals of each clause
     literals         int64[]      see kernels/matching/verify_clauses.py
     phrase_offsets, word_offsets, words   likewise, of the words of phrases
+    conditions       on attributes; None: no question has one
     """
 
     clause_offsets: np.ndarray
@@ -120,30 +122,42 @@ class VerifiedQuestions(NamedTuple):
     phrase_offsets: np.ndarray
     word_offsets: np.ndarray
     words: np.ndarray
+    conditions: AskedConditions | None = None
 
     @property
-    def are_needed(self) -> np.ndarray:
+    def have_clauses(self) -> np.ndarray:
         """Which questions have verified clauses or, of `topk`, phrases: bool[q]."""
         return (np.diff(self.clause_offsets) > 0) | (np.diff(self.phrase_offsets) > 0)
 
+    @property
+    def are_needed(self) -> np.ndarray:
+        """Which questions have something to verify: bool[q]."""
+        return self.have_clauses | (False if self.conditions is None else self.conditions.are_needed)
+
+    def meet(self, snapshot: ObjectSnapshot, question: np.ndarray, segment: np.ndarray, row: np.ndarray) -> np.ndarray:
+        """Return whether objects satisfy the conditions of questions: bool[n]; question, segment, row int64[n] each."""
+        if self.conditions is None:
+            return np.ones(len(question), bool)
+        return self.conditions.hold(snapshot, question, segment, row)
+
     def hold(self, snapshot: ObjectSnapshot, question: np.ndarray, segment: np.ndarray, row: np.ndarray) -> np.ndarray:
-        """Return whether objects satisfy the clauses of questions: bool[n]; question, segment, row int64[n] each."""
-        satisfied = np.ones(len(question), bool)
-        for pairs, position, _, terms in self.pairs_of_segments(snapshot, question, segment, row):
+        """Return whether objects satisfy clauses and conditions; the arguments and the result are those of `meet`."""
+        satisfied = self.meet(snapshot, question, segment, row)
+        for pairs, position, _, terms in self.pairs_of_segments(snapshot, question, segment, row, satisfied):
             satisfied[pairs] = verify_clauses(position, question[pairs], *terms, *self[:3])
         return satisfied
 
     def pairs_of_segments(
-        self, snapshot: ObjectSnapshot, question: np.ndarray, segment: np.ndarray, row: np.ndarray
+        self, snapshot: ObjectSnapshot, question: np.ndarray, segment: np.ndarray, row: np.ndarray, may_hold: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray, dict[str, pa.Array], Csr]]:
-        """Yield the pairs that are to be verified, for each segment.
+        """Yield the pairs whose clauses are to be verified, of those that may hold (bool[n]), for each segment.
 
         Yields the pairs (int64[m]), the object of each among the segment's, the columns of these, and their terms with
         those of phrases, ascending.
         """
         phrases = PhraseTable(self.word_offsets, self.words)
-        chosen = self.are_needed[question]
-        for number in distinct_values(segment[chosen]).tolist():
+        chosen = self.have_clauses[question] & may_hold
+        for number in np.flatnonzero(np.bincount(segment[chosen])).tolist():
             pairs = np.flatnonzero(chosen & (segment == number))
             rows, position = np.unique(row[pairs], return_inverse=True)
             columns = object_columns(snapshot.segments[number], rows)
@@ -168,13 +182,14 @@ class VerifiedQuestions(NamedTuple):
 
 
 def verified_of(questions: Sequence[TimedQuestion]) -> VerifiedQuestions | None:
-    """Return the verified clauses and phrases of parsed questions; None: none has any."""
+    """Return the verified clauses, phrases and conditions of parsed questions; None: none has any."""
     parts = [[question.parsed.verified for question in questions], [question.parsed.phrases for question in questions]]
-    if not any(map(any, parts)):
+    conditions = conditions_of(questions)
+    if conditions is None and not any(map(any, parts)):
         return None
     arrays: list[np.ndarray] = []
     for of_questions in parts:
         arrays.append(offsets_of([len(some) for some in of_questions]))
         arrays.append(offsets_of([len(one) for some in of_questions for one in some]))
         arrays.append(np.array([term for some in of_questions for one in some for term in one], np.int64))
-    return VerifiedQuestions(*arrays)
+    return VerifiedQuestions._make([*arrays, conditions])

@@ -30,7 +30,7 @@ ROUND_GOES_ON = "round_goes_on"
 
 
 class FileRow(TypedDict):
-    """A row of `files`; state/tables.txt says what the columns mean. Rows `started` have null from `rows` on."""
+    """A row of `files`; state/tables.py says what the columns mean. Rows `started` have null from `rows` on."""
 
     file_seq: int
     ingest_id: int
@@ -55,7 +55,7 @@ class FileRow(TypedDict):
 
 
 class BatchRow(TypedDict):
-    """A row of `batches`; state/tables.txt says what the columns mean. Rows `started` have null from `objects` on."""
+    """A row of `batches`; state/tables.py says what the columns mean. Rows `started` have null from `objects` on."""
 
     batch_id: int
     status: str

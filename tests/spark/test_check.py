@@ -171,7 +171,8 @@ def test_index_that_is_broken(home: Home) -> None:
         delete_rows(place, "worker_index", of_row(row | {"worker": other}))
     add_pieces(place, [row])
 
-    for change in ({"east": row["east"] - 0.25}, {"created_at": 7}, {"end_at": 2**60}, {"clauses": [[1, 2]]}):
+    changes = ({"east": row["east"] - 0.25}, {"created_at": 7}, {"end_at": 2**60}, {"clauses": [[1, 2]]})
+    for change in (*changes, {"verified": [[3]]}, {"phrases": [[4, 6]]}):
         replaced(home, "worker_index", of_row(row), row, **change)
         assert "altered" in off(home), change
     replaced(home, "worker_index", of_row(row), row)

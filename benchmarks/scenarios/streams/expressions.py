@@ -22,14 +22,14 @@ from benchmarks.support.targets import at_most
 from pststream.base.arrays import offsets_of
 from pststream.base.progress import Progress, Steps
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.calibrate.measured_homes import with_cache
+from pststream.pipeline.calibrate.synthetic_homes import with_cache
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version
 from pststream.workloads.draw_subscriptions import square_boxes
-from pststream.workloads.generated_rows import iso_times, join_words, numbered
+from pststream.workloads.generate_files import iso_times, join_words, numbered
 from pststream.workloads.places import city_places, scatter
 from pststream.workloads.random_texts import PowerLaw, made_up_word, make_vocabulary
 

@@ -16,22 +16,31 @@ import pyarrow as pa
 
 from benchmarks.support.answers.table_kernels import FIRST_SLOTS, count_in_tables, greatest_of_tables, make_tables
 from pststream.kernels.questions.question_arrays import RegionArrays, Window
-from pststream.search.answer_rows import AnswerRows, ranks
+from pststream.search.answer_rows import AnswerRows
 from pststream.search.answerers import answer_regions
+from pststream.search.best_objects import ranks
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.question_batch import reached, take_regions
 from pststream.search.region_terms import box_around, group_regions
+from pststream.search.stored_conditions import AskedConditions
 
 GROUP = 16
 """Regions of a group at most."""
 
 
 def answer_with_tables(
-    snapshot: ObjectSnapshot, regions: RegionArrays, after: np.ndarray, up_to: np.ndarray, limits: np.ndarray
+    snapshot: ObjectSnapshot,
+    regions: RegionArrays,
+    after: np.ndarray,
+    up_to: np.ndarray,
+    limits: np.ndarray,
+    conditions: AskedConditions | None = None,
 ) -> AnswerRows:
     """Return what `answer_regions` returns; memory is that of the tables of one group, besides."""
     first = regions.piece_offsets[:-1]
     alike = (np.diff(regions.piece_offsets) == 1) & (regions.tests[first] == 0)
+    if conditions is not None:
+        alike &= ~conditions.are_needed
     boxes = regions.boxes[first]
     parts = []
     for group in group_regions(boxes, np.column_stack([after, up_to]), np.flatnonzero(alike), GROUP):
@@ -39,7 +48,8 @@ def answer_with_tables(
         columns = [np.repeat(group, np.diff(offsets)), -counts, _words(snapshot, ids)]
         parts.append(pa.table(columns, ["question", "count", "term"]))
     single = np.flatnonzero(~alike)
-    rows = answer_regions(snapshot, take_regions(regions, single), after[single], up_to[single], limits[single])
+    of_single = take_regions(regions, single), after[single], up_to[single], limits[single]
+    rows = answer_regions(snapshot, *of_single, None if conditions is None else conditions.take(single))
     less = -rows.columns["count"].to_numpy()
     parts.append(pa.table([single[rows.question], less, rows.columns["term"]], ["question", "count", "term"]))
     order = [("question", "ascending"), ("count", "ascending"), ("term", "ascending")]

@@ -48,17 +48,16 @@ def ask_objects(
     kept  int32[n]  number of values for each query
     """
     parts = []
-    for places, objects in conditions.split(snapshot, queries.key):
-        for index, name in enumerate(ranked_answers()):
-            rows = places[queries.kind[places] == index]
-            chosen = take_queries(queries, rows)
-            up_to = np.tile(np.array([end.stream_time, end.last_object], np.int64), (len(rows), 1))
-            asked = RankedQuestions(
-                chosen.numbers, kept[rows].astype(np.int64), _clauses(chosen), windows_start(chosen, end), up_to,
-                verified_queries(chosen),
-            )  # fmt: skip
-            best = RANKED_KINDS[name].find_best(objects, asked)
-            parts.append(Values(chosen.key[best.question], best.key, best.ts, best.value))
+    for index, name in enumerate(ranked_answers()):
+        rows = np.flatnonzero(queries.kind == index)
+        chosen = take_queries(queries, rows)
+        up_to = np.tile(np.array([end.stream_time, end.last_object], np.int64), (len(rows), 1))
+        asked = RankedQuestions(
+            chosen.numbers, kept[rows].astype(np.int64), _clauses(chosen), windows_start(chosen, end), up_to,
+            verified_queries(chosen, conditions.asked(chosen.key)),
+        )  # fmt: skip
+        best = RANKED_KINDS[name].find_best(snapshot, asked)
+        parts.append(Values(chosen.key[best.question], best.key, best.ts, best.value))
     return _join(parts)
 
 

@@ -480,19 +480,16 @@ def _ask(
     owner, up_to = pairs.owner, pairs.tick * asked.step[pairs.owner]
     after = up_to - (asked.window[owner] if window is None else window)
     limits = asked.k[owner] if most is None else np.full(len(owner), most)
-    parts = [REPORT_ROWS.empty_table()]
-    for places, objects in context.conditions.split(snapshot, asked.key[owner]):
-        answered = answer_shared(
-            objects,
-            take_regions(asked.regions, owner[places]),
-            np.column_stack([after[places], np.full(len(places), LAST_KEY)]),
-            np.column_stack([up_to[places], np.full(len(places), up_to_key)]),
-            limits[places].astype(np.int64),
-        )
-        columns = {"pair": places[answered.question], "rank": answered.rank, **answered.columns}
-        parts.append(pa.table({field.name: columns[field.name] for field in REPORT_ROWS}, schema=REPORT_ROWS))
-    whole = pa.concat_tables(parts).combine_chunks()
-    return whole.to_batches()[0] if whole.num_rows else pa.RecordBatch.from_pylist([], REPORT_ROWS)
+    answered = answer_shared(
+        snapshot,
+        take_regions(asked.regions, owner),
+        np.column_stack([after, np.full(len(owner), LAST_KEY)]),
+        np.column_stack([up_to, np.full(len(owner), up_to_key)]),
+        limits.astype(np.int64),
+        context.conditions.asked(asked.key[owner]),
+    )
+    columns = {"pair": answered.question, "rank": answered.rank, **answered.columns}
+    return pa.RecordBatch.from_pydict({name: columns[name] for name in REPORT_ROWS.names}, schema=REPORT_ROWS)
 
 
 def _changes(

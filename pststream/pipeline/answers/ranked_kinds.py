@@ -35,7 +35,7 @@ class RankedQuestions(NamedTuple):
     clauses                   of each; none: every object
     after    int64[q,2]       ts and key; objects with greater (ts, key) count
     up_to    int64[q,2]       ts and key; objects up to this ts and up to this key count
-    verified                  verified clauses of each; None: none has any
+    verified                  what is verified of each; None: nothing
     """
 
     numbers: np.ndarray

@@ -21,6 +21,7 @@ from pststream.base.arrow_columns import integers, lists, one_array, take_lists
 from pststream.kernels.answers.fold_rows import rows_of_keys
 from pststream.pipeline.index.build_index import ending_requests
 from pststream.queries.kinds.registry import MOST_TIMES_K, ranked_answers
+from pststream.search.stored_conditions import AskedConditions
 from pststream.search.verified_questions import VerifiedQuestions
 from pststream.storage.array_cache import ArrayCache, Paths
 from pststream.storage.parquet_files import open_parquet, without_views
@@ -358,10 +359,11 @@ def clauses_of(queries: Queries, column: str = "clauses") -> pa.ListArray:
     return pa.ListArray.from_arrays(of_rows, lists(inner, values), mask=pa.array(np.diff(outer) == 0))
 
 
-def verified_queries(queries: Queries) -> VerifiedQuestions | None:
-    """Return the verified clauses of queries; None: none has any."""
+def verified_queries(queries: Queries, conditions: AskedConditions | None = None) -> VerifiedQuestions | None:
+    """Return what is verified of queries, their conditions too; None: nothing."""
     _, verified, phrases = _list_groups(queries)
-    return VerifiedQuestions(*verified, *phrases) if len(queries.verified) + len(queries.phrases) else None
+    is_any = conditions is not None or len(queries.verified) + len(queries.phrases)
+    return VerifiedQuestions._make([*verified, *phrases, conditions]) if is_any else None
 
 
 def _concatenate(parts: list[Queries]) -> Queries:

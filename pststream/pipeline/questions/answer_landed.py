@@ -52,7 +52,7 @@ from pststream.pipeline.questions.question_ledger import (
     settings_of,
 )
 from pststream.queries.shapes.contract import Region
-from pststream.search.answer_rows import ANSWERS
+from pststream.search.answer_rows import ANSWERS, ASKED, with_attributes
 from pststream.search.open_snapshot import list_segments
 from pststream.search.read_questions import (
     AskedQuestion,
@@ -69,6 +69,7 @@ from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows,
 from pststream.state.home import RUNNER_WAIT_SECONDS, Home
 from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.state.tables import TABLES
+from pststream.tables.delta_tables import TableReader
 from pststream.tables.table_files import TableWriter
 
 BATCH_ROWS = 8_192
@@ -94,6 +95,7 @@ def _row(question: Question, answered: AnsweredPart, position: int) -> dict[str,
         "kind": question.kind.name,
         **dict(zip(("west", "south", "east", "north"), box)),
         "clauses": [list(clause) for clause in parsed.clauses],
+        "conditions": question.where,
         "window_after": None if after == names.NO_TIME else after,
         "window_to": None if up_to == names.NO_TIME else up_to,
         "k": parsed.k,
@@ -336,9 +338,9 @@ def write_answers_file(home: Home, landing: str, file: QuestionFile) -> str | No
     answers = str(Path(landing).absolute().joinpath(*place))
     try:
         with _replacing_below(landing, place) as target:
-            writer = TableWriter(target, ".parquet", ANSWERS)
-            for rows in read_answers(home, file["question_file"]):
-                writer.write(pa.Table.from_batches([rows]))
+            writer = TableWriter(target, ".parquet", ASKED)
+            for table in read_answers(home, file["question_file"]):
+                writer.write(table)
             writer.close()
     except OSError as error:
         reason = f"{answers}: the answers cannot be written: {error.strerror or error}"
@@ -346,17 +348,18 @@ def write_answers_file(home: Home, landing: str, file: QuestionFile) -> str | No
     return answers
 
 
-def read_answers(home: Home, number: int) -> Iterator[pa.RecordBatch]:
-    """Yield the stored answers of a file of questions (ANSWERS), by the rows of the questions and rank."""
+def read_answers(home: Home, number: int) -> Iterator[pa.Table]:
+    """Yield the stored answers of a file of questions (ASKED), by the rows of the questions and rank."""
     column = "question_file"
     mine = KeyRange(column, number - 1, number)
     files = list(mine.files(list_data_files(home, names.QUESTION_ANSWERS)))
     # Compaction keeps the order of the rows, and a file ends with the beginning of later ones.
     files.sort(key=lambda one: (one.low.get(column, 0), one.high.get(column, 0), one.low.get("row", 0)))
     slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.QUESTION_ANSWERS, files)]
-    for rows in read_slices(slices, [column, *ANSWERS.names], mine):
+    reader = TableReader(home)
+    for rows in read_slices(slices, [column, "object_key", *ANSWERS.names], mine):
         if rows.num_rows:
-            yield rows.drop_columns([column]).cast(ANSWERS)
+            yield with_attributes(reader, pa.Table.from_batches([rows]))
 
 
 @contextmanager

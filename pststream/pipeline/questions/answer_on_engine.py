@@ -14,12 +14,14 @@ from functools import lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream.base import names
 from pststream.base.progress import Counted, Progress, TaskCounter
 from pststream.engine.contract import Engine, ReceivedRows, SentRows, Stage
 from pststream.search.answer_blocks import (
     PLACE,
+    PLACED_ANSWERS,
     answer_in_slices,
     block_size,
     bound_rows_of,
@@ -27,8 +29,9 @@ from pststream.search.answer_blocks import (
     is_sliced,
     make_blocks,
 )
-from pststream.search.answer_rows import ANSWERS, AnswerRows, answer_table, ranks
-from pststream.search.answerers import answer_questions
+from pststream.search.answer_rows import ANSWERS, AnswerRows, answer_table
+from pststream.search.answerers import ANSWERERS
+from pststream.search.best_objects import ranks
 from pststream.search.open_snapshot import StoredSegments
 from pststream.search.question_batch import window_bounds
 from pststream.search.read_questions import AskedQuestion, CountedObjects
@@ -123,7 +126,7 @@ def send_answers(task: AnswerTask) -> Iterator[SentRows]:
     for positions in group_questions(task.asked, range(len(task.asked))):
         questions = [task.asked[position] for position in positions]
         kind, snapshot = questions[0].question.kind.name, counted.of(questions[0].withdrawn)
-        rows = answer_questions(kind, snapshot, [one.timed for one in questions])
+        rows = ANSWERERS[kind](snapshot, [one.timed for one in questions])
         owner = np.array([task.places[position] for position in positions], np.int64)[rows.question]
         for part in _partial_rows(questions, rows, owner).to_batches():
             yield task.part, 0, part
@@ -151,7 +154,7 @@ def write_block(writer: AnswerWriter, part: int, received: ReceivedRows) -> Writ
     kept = (most == 0) | (rank <= most)
     answers = rows.take(pa.array(order[kept]))
     answers = answers.set_column(answers.schema.get_field_index("rank"), "rank", pa.array(rank[kept]))
-    return write_rows(writer, [answers.select([PLACE, *ANSWERS.names])])
+    return write_rows(writer, [answers.select(PLACED_ANSWERS.names)])
 
 
 def answer_alone(writer: AnswerWriter, task: AnswerTask) -> WrittenBlock:
@@ -180,6 +183,7 @@ def write_rows(writer: AnswerWriter, tables: Iterable[pa.Table]) -> WrittenBlock
                 "row": pa.array(writer.rows[positions]),
             }
             own = {name: rows.column(name) for name in rows.schema.names if name != PLACE}
+            own["object_key"] = pc.if_else(own["object_id"].is_valid(), own["object_key"], pa.scalar(None, pa.int64()))
             file.write(pa.RecordBatch.from_pydict({**numbered, **own}))
     answered = np.flatnonzero(counts)
     return WrittenBlock(file.close(), answered, counts[answered], distances[answered])

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.base import names
-from pststream.base.arrays import distinct_values, is_among, look_up
+from pststream.base.arrays import distinct_values, hash_integers, is_among, look_up, sum_slices
 from pststream.base.progress import Counted, Progress, TaskCounter
 from pststream.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.engine.running_engine import get_engine
@@ -25,7 +25,7 @@ from pststream.engine.task_context import dispatch_index
 from pststream.input.expectations import FIGURES
 from pststream.matching.segments import merge_deletions
 from pststream.pipeline.index.build_index import PIECES, make_pieces, read_requests, select_deletions, workers_by_row
-from pststream.plans.pieces import IDENTITY
+from pststream.plans.pieces import IDENTITY, nested_lists
 from pststream.queries.shapes.registry import SIDES
 from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, list_data_files
@@ -49,13 +49,13 @@ KEY = pa.field("subscription_key", pa.int64())
 BOX = [*(pa.field(side, pa.float64()) for side in SIDES), *(pa.field(n, pa.int64()) for n in ("created_at", "end_at"))]
 END = pa.schema([KEY, pa.field("end_at", pa.int64())])
 COLUMNS = {
-    REQUESTED: pa.schema([KEY, *BOX, pa.field("terms", pa.int64())]),
+    REQUESTED: pa.schema([KEY, *BOX, pa.field("terms", pa.int64()), pa.field("verified", pa.int64())]),
     DELETED: END,
     STORED: pa.schema(
         [
             KEY,
             *BOX,
-            *(pa.field(name, pa.int64()) for name in ("terms", "posted", "worker", "workers")),
+            *(pa.field(name, pa.int64()) for name in ("terms", "verified", "posted", "worker", "workers")),
             pa.field("mine", pa.bool_()),
         ]
     ),
@@ -64,6 +64,7 @@ COLUMNS = {
 """Columns of the rows of each tag.
 
 terms    sum of the ids of all terms of the row
+verified hash of the verified clauses and the phrases of the row
 posted   sum of the ids of the terms in the clause that the row is posted under
 workers  number of workers that must have the row
 mine     whether `worker` is one of these workers
@@ -153,7 +154,9 @@ def _read_requests(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tup
     for rows in read_requests(slices, KeyRange("request_key", 0, check.requests_to), check.withdrawn):
         pieces = make_pieces(rows)
         terms, _ = _sums(pieces.column("clauses"))
-        yield REQUESTED, pieces.append_column("terms", pa.array(terms)).select(COLUMNS[REQUESTED].names)
+        described = {"terms": pa.array(terms), "verified": pa.array(_hash_verified(pieces))}
+        copied = {name: pieces.column(name) for name in (KEY.name, *(field.name for field in BOX))}
+        yield REQUESTED, pa.RecordBatch.from_pydict(copied | described, schema=COLUMNS[REQUESTED])
         yield DELETED, select_deletions(rows, check.batch_id).select(COLUMNS[DELETED].names)
 
 
@@ -170,6 +173,7 @@ def _read_index(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tuple[
             terms, posted = _sums(pieces.column("clauses"))
             described = {
                 "terms": terms,
+                "verified": _hash_verified(pieces),
                 "posted": posted,
                 "worker": np.full(pieces.num_rows, file.worker),
                 "workers": np.bincount(owner, minlength=pieces.num_rows),
@@ -186,6 +190,18 @@ def _sums(clauses: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
     before = np.concatenate([[0], np.cumsum(terms.astype(np.int64))])
     starts = inner[outer[:-1]]
     return before[inner[outer[1:]]] - before[starts], before[inner[outer[:-1] + 1]] - before[starts]
+
+
+def _hash_verified(pieces: pa.RecordBatch) -> np.ndarray:
+    """Return a hash of the verified clauses and phrases of each row: int64[n]."""
+    sums = np.zeros(pieces.num_rows, np.int64)
+    for salt, name in enumerate(("verified", "phrases")):
+        outer, inner, values = nested_lists(pieces.column(name))
+        place = np.arange(len(inner) - 1) - np.repeat(outer[:-1], np.diff(outer))
+        of_value = np.repeat(hash_integers(place, salt), np.diff(inner))
+        hashes = hash_integers(of_value + hash_integers(values)).view(np.int64)
+        sums += sum_slices(sum_slices(hashes, inner), outer)
+    return sums
 
 
 def _compare_part(check: IndexCheck, _: int, received: ReceivedRows) -> dict[str, tuple[int, list[int]]]:
@@ -250,7 +266,7 @@ def _equals_request(
     has_request = position >= 0
     index_rows, pieces, position = stored[has_request], requested.iloc[position[has_request]], position[has_request]
     equal = np.ones(len(index_rows), bool)
-    for name in ("east", "north", "created_at", "terms"):
+    for name in ("east", "north", "created_at", "terms", "verified"):
         equal &= index_rows[name].to_numpy() == pieces[name].to_numpy()
     end = index_rows["end_at"].to_numpy()
     ends = [*END.names]

@@ -1,6 +1,7 @@
 """Records of request files: accepted requests, and field and reason of rejects."""
 
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.base import names
+from pststream.base.errors import InputFileError
 from pststream.input.parse_objects import ObjectOptions, parse_objects
 from pststream.input.parse_requests import REQUESTS, parse_request_chunk, parse_requests, request_fields
 from pststream.input.raw_values import NotFinite
@@ -63,6 +65,24 @@ def test_int96_times_mean_what_microseconds_and_texts_mean(tmp_path: Path, zone:
     assert [row["subscription_id"] for row in in_columns[0]] == [str(year) for year in years[2:]]
     assert [row["object_id"] for row in objects] == ["2026"]
     assert {row["reason"] for row in rejects} == {"time_out_of_range"}
+
+
+def test_int96_times_that_no_microseconds_hold_are_refused(tmp_path: Path) -> None:
+    """The last time that 64 bits hold, and the next second, which Arrow reads as one of the distant past."""
+    last = (2**63 - 1) // 1_000_000
+    for after, fault in ((0, False), (1, True)):
+        times = pa.array([0, None, last + after], pa.timestamp("s"))
+        fields = {"op": ["delete"] * 3, "subscription_id": ["a", "b", "c"], "at": times}
+        rows = {"object_id": ["a", "b", "c"], "ts": times, "lon": [1] * 3, "lat": [2] * 3, "text": [""] * 3}
+        for name, table in {"requests": pa.table(fields), "objects": pa.table(rows)}.items():
+            pq.write_table(table, tmp_path / f"{name}.parquet", use_deprecated_int96_timestamps=True)
+        readers = [
+            read_requests(f"{tmp_path}/requests.parquet", None, request_fields()),
+            read_chunks(f"{tmp_path}/objects.parquet", None, ObjectOptions().sources),
+        ]
+        for reader in readers:
+            with pytest.raises(InputFileError, match="row 3, column '(at|ts)'") if fault else nullcontext():
+                list(reader)
 
 
 def _read_times(folder: Path, ids: list[str], times: pa.Array, int96: bool, zone: str) -> Any:

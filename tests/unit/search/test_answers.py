@@ -68,6 +68,21 @@ def test_answers_of_a_larger_world(tmp_path, kind, seed) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("most_rows", [1, 300])
+def test_all_objects_are_verified_a_few_at_a_time(tmp_path, monkeypatch, kind, most_rows) -> None:
+    """As if few objects counted: no question with something to verify asks for the best ones."""
+    monkeypatch.setattr(best_objects, "MOST_SEARCHED", (0, 1 << 40))
+    monkeypatch.setattr(best_objects, "MOST_ROWS", most_rows)
+    monkeypatch.setattr(answerers, "COUNTED", 3)
+    rnd = random.Random(9)
+    rows = some_objects(rnd, 300)
+    snapshot = snapshot_of(tmp_path, rows, [100, 120])
+    wheres = [{"level": {"gte": 2}}, {"offense": {"exists": True}}, {"level": {"gte": 2}, "checked": {"exists": False}}]
+    records = [some_question(rnd, kind, rows) | {"where": rnd.choice(wheres)} for _ in range(25)]
+    assert check_answers(snapshot, rows, kind, records) > 15
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_version_has_the_objects_up_to_a_key(tmp_path, kind) -> None:
     rnd = random.Random(5)
     rows = some_objects(rnd, 400)

@@ -107,7 +107,7 @@ def test_most_answers_of_neighbours_are_proven_together(tmp_path, monkeypatch) -
         records.append({"question_id": "q", "kind": "frequent_terms", "window": None, "k": 5, **box})
     alone = []
     single = region_terms.answer_regions
-    monkeypatch.setattr(region_terms, "answer_regions", lambda *all: alone.append(len(all[-1])) or single(*all))
+    monkeypatch.setattr(region_terms, "answer_regions", lambda *all: alone.append(len(all[4])) or single(*all))
     monkeypatch.setattr(answerers, "answer_regions", COUNT_WAYS["shared"])
     answered, objects = answerers.ANSWERERS["frequent_terms"](snapshot, asked(records)), [logged(*row) for row in rows]
     for place in range(0, 100, 10):

@@ -17,7 +17,7 @@ from pststream.base.utc_times import from_micros, iso, to_micros
 from pststream.queries.kinds.contract import QuestionLimits
 from pststream.queries.text.tokenizer import term_id, terms_of
 from pststream.search.answer_rows import AnswerRows
-from pststream.search.answerers import answer_questions
+from pststream.search.answerers import ANSWERERS
 from pststream.search.object_cache import ObjectCache
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.question_batch import TimedQuestion
@@ -196,7 +196,7 @@ def check_answers(
 ) -> int:
     """Compare the answers of questions of a kind with those of the twin; return the number of rows."""
     objects = logged_objects(rows)
-    answered = answer_questions(kind, snapshot, asked(records, up_to_key))
+    answered = ANSWERERS[kind](snapshot, asked(records, up_to_key))
     for place, record in enumerate(records):
         check_answer(answered, place, objects, record, up_to_key, statistics)
     return len(answered.question)

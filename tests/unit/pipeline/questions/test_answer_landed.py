@@ -30,7 +30,7 @@ from pststream.pipeline.main_job.run import Abandoned, _Watcher
 from pststream.pipeline.questions import answer_landed, question_ledger
 from pststream.pipeline.questions.answer_landed import MAX_TRIES, answer_landed_questions
 from pststream.pipeline.upkeep import old_rows
-from pststream.search.answer_rows import ANSWERS
+from pststream.search.answer_rows import ASKED
 from pststream.search.read_questions import ReadQuestions
 from pststream.settings import load_settings
 from pststream.state.data_files import list_data_files
@@ -119,8 +119,8 @@ def test_run_answers_questions_about_the_objects_that_land_with_them(home: Comma
     assert answers == str(landing / "answers" / "q.jsonl.parquet")
     out = landing.parent / "asked.parquet"
     home.run("ask", path, "--out", out)
-    assert pq.read_table(answers) == pq.read_table(out).drop_columns(["attributes"])
-    assert pq.read_schema(answers).equals(ANSWERS)
+    assert pq.read_table(answers) == pq.read_table(out)
+    assert pq.read_schema(answers).equals(ASKED)
     rejects = home.run("rejects")["rejects"]
     assert [(one["kind"], one["file"], one["row"], one["field"], one["reason"]) for one in rejects] == [
         ("questions", str(path), 2, "k", "out_of_range"),
