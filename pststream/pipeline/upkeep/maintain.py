@@ -1,6 +1,5 @@
 """Run `pststream maintain`: remove old rows, compact the index and all tables, trim Delta logs, delete unused files."""
 
-from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
@@ -23,7 +22,7 @@ from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.questions.written_answers import commit_waiting_answers
-from pststream.pipeline.upkeep.old_rows import remove_old_changes, remove_old_rows
+from pststream.pipeline.upkeep.old_rows import remove_old
 from pststream.pipeline.upkeep.pairs_table import check_gold, compact_pairs
 from pststream.pipeline.upkeep.term_statistics import drop_old_statistics
 from pststream.search.open_snapshot import discard_segments, list_segments, object_cache
@@ -182,9 +181,7 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
         segments = _segment_groups(home, settings)
         idle = Ledger(home).unfinished_batch() is None
         snapshot = snapshot_answers(home, settings, progress) if idle else None
-        expired = remove_old_rows(home, settings, progress)
-        if idle:
-            expired = dict(Counter(expired) + Counter(remove_old_changes(home, settings)))
+        expired = remove_old(home, settings, progress)
         commit_waiting_answers(home)  # otherwise their files, which no table lists, may be deleted below
         version = current_version(home)
         before = len(index_files(home, version))
