@@ -10,6 +10,7 @@ from pyarrow.fs import FileSelector, FileType
 
 from pststream.answers.bucket_file import read_parts
 from pststream.base import names
+from pststream.base.arrow_columns import count_terms
 from pststream.base.progress import Counted, Progress, StepCounter, TaskCounter, no_progress
 from pststream.base.utc_times import utc_now
 from pststream.engine.running_engine import get_engine
@@ -73,7 +74,7 @@ def compact_tables(home: Home, settings: Settings) -> int:
             ([path for path, _ in addresses_and_rows(home, name, files)], dict(files[0].partition)) for files in groups
         ]
         write = partial(_write_compacted, home.table(name), TABLES[name].schema)
-        added = [file for file in get_engine(settings, home).run_tasks(tasks, write) if file]
+        added = [file for written in get_engine(settings, home).run_tasks(tasks, write) for file in written]
         removed = [file for files in groups for file in files]
         # A compaction that was killed has committed nothing, so each try has a transaction id of its own.
         last = last_transaction(home.table(name), COMPACTIONS)
@@ -104,12 +105,17 @@ def _neighbours(files: Iterable[DataFile], column: str) -> list[list[DataFile]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _write_compacted(root: str, schema: pa.Schema, task: tuple[list[str], dict[str, Any]]) -> DataFile | None:
+def _write_compacted(root: str, schema: pa.Schema, task: tuple[list[str], dict[str, Any]]) -> list[DataFile]:
+    """Write the rows of files to one file, or to several of about MAX_FILE_TERMS at most."""
     paths, partition = task
-    writer = FileWriter(root, schema, partition)
+    writer, written, terms = FileWriter(root, schema, partition), list[DataFile | None](), 0
     for rows in read_slices(map(whole_file, paths), writer.schema.names):
         writer.write(rows)
-    return writer.close()
+        terms += count_terms(rows)
+        if terms >= names.MAX_FILE_TERMS:
+            written.append(writer.close())
+            writer, terms = FileWriter(root, schema, partition), 0
+    return [file for file in (*written, writer.close()) if file is not None]
 
 
 def delete_old_outcomes(home: Home, days: float) -> int:
