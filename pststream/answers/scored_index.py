@@ -158,8 +158,9 @@ def _split(subscriptions: ScoredSubscriptions) -> Iterator[ScoredSubscriptions]:
     while low < len(subscriptions.key):
         high = int(np.searchsorted(offsets, int(offsets[low]) + MAX_POSTINGS, "right")) - 1
         of_words = slice(offsets[low], offsets[high])
-        own = [column[low:high] for column in columns]
-        yield ScoredSubscriptions(*own, offsets[low : high + 1] - offsets[low], terms[of_words], weights[of_words])
+        part = [column[low:high] for column in columns]
+        part += [offsets[low : high + 1] - offsets[low], terms[of_words], weights[of_words]]
+        yield ScoredSubscriptions(*part)
         low = high
 
 
