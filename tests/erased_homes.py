@@ -1,5 +1,6 @@
 """Make a home with rows that name a marker, refuse its messages, and look for the marker in every byte."""
 
+import datetime as dt
 import json
 import random
 import re
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as pds
+import pytest
 
 from pststream.pipeline.delivery.outbox import Limit, Outbox
+from pststream.pipeline.upkeep import old_rows
 from pststream.state.deliveries import save_dead_letters
 from pststream.state.home import Home as State
 from pststream.state.tables import TABLES
@@ -18,6 +21,13 @@ from pststream.tables.open_tables import open_table
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.worlds import World, WrittenWorld
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, now: dt.datetime, before: dt.datetime | None = None) -> None:
+    """Set the clock by which `maintain` removes rows, and what it said at the last `maintain`, if not the same."""
+    monkeypatch.setattr(old_rows, "utc_now", lambda: now)
+    monkeypatch.setattr(old_rows, "last_clock", lambda *others: before or now)
+
 
 MARKER = "zqxj"
 OBJECT, SUBSCRIPTION = f"object {MARKER}/7", f"subscription {MARKER}"

@@ -7,7 +7,7 @@ postings, which no message passes, until its segment is built again.
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -151,6 +151,19 @@ def _join(parts: Sequence[ScoredSubscriptions]) -> ScoredSubscriptions:
     return joined._replace(offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
 
 
+def _split(subscriptions: ScoredSubscriptions) -> Iterator[ScoredSubscriptions]:
+    """Yield the subscriptions, in their order, in parts of MAX_POSTINGS words at most."""
+    *columns, offsets, terms, weights = subscriptions
+    low = 0
+    while low < len(subscriptions.key):
+        high = int(np.searchsorted(offsets, int(offsets[low]) + MAX_POSTINGS, "right")) - 1
+        of_words = slice(offsets[low], offsets[high])
+        part = [column[low:high] for column in columns]
+        part += [offsets[low : high + 1] - offsets[low], terms[of_words], weights[of_words]]
+        yield ScoredSubscriptions(*part)
+        low = high
+
+
 def _in_order(terms: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the distinct terms, greatest weight first and then by id, their weights, and the place of each term."""
     distinct, numbers = number_terms(terms)
@@ -204,7 +217,7 @@ def take_rows(table: Weighed, rows: np.ndarray) -> Weighed:
 class ScoredIndex:
     """The index of the `topk` subscriptions of a bucket or of a unit of a plan, for one version of the term statistics.
 
-    segments  the largest first
+    segments  the largest first, but for those that have as many words as a segment can have
     marks     which words have postings; None: all
     """
 
@@ -217,14 +230,16 @@ class ScoredIndex:
         return sum(int((segment.thresholds > -np.inf).sum()) for segment in self.segments)
 
     def insert(self, subscriptions: ScoredSubscriptions) -> None:
-        """Add subscriptions, whose keys are not in the index."""
-        if not len(subscriptions.key):
-            return
-        parts, size = [subscriptions], len(subscriptions.key)
-        while self.segments and len(self.segments[-1].keys) < RATIO * size:
-            parts.append(subscriptions_of(self.segments.pop()))
-            size += len(parts[-1].key)
-        self.segments.append(build_scored_segment(parts, self.marks))
+        """Add subscriptions, whose keys are not in the index; a segment has MAX_POSTINGS words at most."""
+        for part in _split(subscriptions):
+            parts, size, words = [part], len(part.key), len(part.terms)
+            while self.segments and len(self.segments[-1].keys) < RATIO * size:
+                if words + len(self.segments[-1].words) > MAX_POSTINGS:
+                    break
+                parts.append(subscriptions_of(self.segments.pop()))
+                size += len(parts[-1].key)
+                words += len(parts[-1].terms)
+            self.segments.append(build_scored_segment(parts, self.marks))
 
     def delete(self, keys: np.ndarray) -> None:
         """Remove subscriptions by their keys (int64[n]); those that are not in the index are passed over."""

@@ -43,6 +43,11 @@ def micros(column: pa.Array) -> np.ndarray:
     return column.cast(pa.int64()).to_numpy(zero_copy_only=False)
 
 
+def count_terms(rows: pa.RecordBatch) -> int:
+    """Return the number of terms of objects, together; 0 if the rows have no column `terms`."""
+    return int(pc.sum(pc.list_value_length(rows["terms"])).as_py() or 0) if "terms" in rows.schema.names else 0
+
+
 def integers(rows: pa.RecordBatch | pa.Table, name: str, null: int = 0) -> np.ndarray:
     """Return a column of integers or timestamps as int64[n], microseconds; `null` stands for nulls."""
     return np.asarray(rows.column(name).cast(pa.int64()).fill_null(null).to_numpy())

@@ -153,6 +153,10 @@ UNIT_OF_TOPK = -1
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 """Bounds below and above every key, number of rows and time."""
 
+MAX_FILE_TERMS = 1 << 30
+"""Terms of the objects in a data file, and in the data files of a segment, at most: a segment numbers its terms by 31
+bits. A file ends with the rows that exceed this."""
+
 NO_TIME = MIN_INT64
 """Before every time, in microseconds since 1970: the time of what has none, the start of a range without one."""
 

@@ -44,9 +44,10 @@ class AutoEngine:
         send: Callable[[Task], Iterable[SentRows]],
         stages: Sequence[Stage],
         ended: StageProgress | None = None,
+        seconds: float | None = None,
     ) -> list[Any]:
         """Return the values of the last stage, in no order."""
-        return self._engine_for(tasks).run_shuffled(tasks, send, stages, ended)
+        return self._engine_for(tasks).run_shuffled(tasks, send, stages, ended, seconds)
 
     def _engine_for(self, tasks: Sequence[Task]) -> Engine:
         weight = sum(max(getattr(task, "weight", 1.0), MIN_WEIGHT) for task in tasks)

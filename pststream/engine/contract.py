@@ -7,6 +7,8 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
+from pststream.base.errors import RetryableError
+
 Task = TypeVar("Task")
 Value = TypeVar("Value")
 
@@ -40,8 +42,11 @@ def ran_at(place: str) -> None:
     _PLACES.get(set()).add(place)
 
 
-class TasksStalled(Exception):
+class TasksStalled(RetryableError):
     """No task of a call has ended for longer than the caller waits; the running tasks may go on, without effect."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"no task has ended for {seconds:,.0f} s", "run this again")
 
 
 @dataclass(frozen=True)
@@ -90,10 +95,12 @@ class Engine(Protocol):
         send: Callable[[Task], Iterable[SentRows]],
         stages: Sequence[Stage],
         ended: StageProgress | None = None,
+        seconds: float | None = None,
     ) -> list[Any]:
         """Run `send` for each task, then each stage for its parts; return the values of the last stage, in no order.
 
         stages: at least one. A part without rows is not run; a record batch without rows is not sent.
+        Raises TasksStalled if no task or part ends for `seconds`; None: waits without end.
 
         All functions run where the engine runs its tasks: in threads of this process or in Python workers of Spark.
         Rows go from stage to stage there, and only the values of the last stage come to the caller.

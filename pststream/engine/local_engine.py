@@ -47,22 +47,29 @@ class LocalEngine:
         send: Callable[[Task], Iterable[SentRows]],
         stages: Sequence[Stage],
         ended: StageProgress | None = None,
+        seconds: float | None = None,
     ) -> list[Any]:
         """Return the values of the last stage by part; rows arrive in the order of the tasks or parts that sent them.
 
-        A stage begins when all of the stage before has ended.
+        A stage begins when all of the stage before has ended. Raises TasksStalled as `run_tasks` does.
         """
-        shuffled = _shuffle(self.run_tasks(tasks, lambda task: list(send(task)), ended))
+        shuffled = _shuffle(self.run_tasks(tasks, lambda task: list(send(task)), ended, seconds))
         for number, stage in enumerate(stages[:-1], 1):
-            shuffled = _shuffle(self._run_parts(number, partial(_receive_and_send, stage, shuffled), shuffled, ended))
-        return self._run_parts(len(stages), partial(_receive, stages[-1], shuffled), shuffled, ended)
+            run = partial(_receive_and_send, stage, shuffled)
+            shuffled = _shuffle(self._run_parts(number, run, shuffled, ended, seconds))
+        return self._run_parts(len(stages), partial(_receive, stages[-1], shuffled), shuffled, ended, seconds)
 
     def _run_parts(
-        self, stage: int, function: Callable[[int], Value], shuffled: ShuffledRows, ended: StageProgress | None
+        self,
+        stage: int,
+        function: Callable[[int], Value],
+        shuffled: ShuffledRows,
+        ended: StageProgress | None,
+        seconds: float | None,
     ) -> list[Value]:
         """Return the value of each part of a stage that has rows, in the order of the parts."""
         parts = sorted(shuffled)
-        return self._run(_Run(parts, function, ended and partial(ended, stage)), len(parts))
+        return self._run(_Run(parts, function, ended and partial(ended, stage)), len(parts), seconds)
 
     def _run(self, run: "_Run[Task, Value]", tasks: int, seconds: float | None = None) -> list[Value]:
         """Run `tasks` tasks in threads, and return their values in order."""
@@ -139,7 +146,7 @@ class _Run(Generic[Task, Value]):
         while seconds is not None and thread.is_alive():
             left = self._ended_at + seconds - time.monotonic()
             if left <= 0:
-                raise TasksStalled
+                raise TasksStalled(seconds)
             thread.join(left)
         thread.join()
 

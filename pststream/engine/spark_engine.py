@@ -109,10 +109,12 @@ class SparkEngine:
         send: Callable[[Task], Iterable[SentRows]],
         stages: Sequence[Stage],
         ended: StageProgress | None = None,
+        seconds: float | None = None,
     ) -> list[Any]:
         """Return the values of the last stage, in no order; the whole chain is one job of Spark.
 
         On few cores one task runs several parts, one after the other, since a task costs more than a small part.
+        Raises TasksStalled as `run_tasks` does.
         """
         tasks, code = list(tasks), self._session.expected_code()
         if not tasks:
@@ -131,7 +133,7 @@ class SparkEngine:
                 )
             return frame
 
-        return self._collect(make, [send, *(stage.function for stage in stages)], ended)
+        return self._collect(make, [send, *(stage.function for stage in stages)], ended, seconds)
 
     def _collect(
         self,
@@ -276,7 +278,7 @@ def _watched(
         yield
     except Exception:
         if stalled.is_set():
-            raise TasksStalled from None
+            raise TasksStalled(seconds or 0) from None
         raise
     finally:
         is_done.set()

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pststream.search.object_segments import COLUMNS, LAYOUT, ObjectSegment, build_object_segment
+from pststream.base import names
+from pststream.search.object_segments import COLUMNS, LAYOUT, ObjectSegment, TooManyTerms, build_object_segment
 from pststream.state.data_files import DataFile
 from pststream.storage.array_cache import ArrayCache, Paths
-from pststream.storage.parquet_files import open_parquet
+from pststream.storage.parquet_files import count_values, open_parquet
 
 OBJECT_FOLDERS = "segments-objects-*"
 """Folders of segments of objects in a node's cache, also those of other versions of the code."""
@@ -45,6 +46,16 @@ class ObjectCache(ArrayCache):
     def segment(self, paths: Paths) -> ObjectSegment:
         """Return the segment of some data files of objects."""
         return ObjectSegment(**self.arrays(paths, lambda: build_object_segment(_read(paths))._asdict()))
+
+    def segments(self, paths: Paths) -> list[tuple[Paths, ObjectSegment]]:
+        """Return the segments of some data files, with the files of each: one unless these have too many terms."""
+        try:
+            return [(paths, self.segment(paths))]
+        except TooManyTerms:
+            if len(paths) == 1:
+                raise
+        middle = len(paths) // 2
+        return [*self.segments(paths[:middle]), *self.segments(paths[middle:])]
 
     def clear_objects(self) -> None:
         """Delete all segments of objects on this node, also those of other homes."""
@@ -103,10 +114,12 @@ def _rows(group: list[ObjectFile]) -> int:
 
 
 def _read(paths: Paths) -> pa.Table:
-    """Read the columns of a segment from data files."""
-
-    def read(path: str) -> pa.Table:
+    """Read the columns of a segment from data files; raises TooManyTerms for several with more than MAX_FILE_TERMS."""
+    tables, terms = list[pa.Table](), 0
+    for path in paths:
         with open_parquet(path) as file:
-            return file.read(list(COLUMNS))
-
-    return pa.concat_tables(map(read, paths))
+            terms += count_values(file.metadata, "terms")
+            if len(paths) > 1 and terms > names.MAX_FILE_TERMS:
+                raise TooManyTerms(f"{len(paths)} files have more than {names.MAX_FILE_TERMS:,} terms of objects")
+            tables.append(file.read(list(COLUMNS)))
+    return pa.concat_tables(tables)

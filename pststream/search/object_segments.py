@@ -45,6 +45,10 @@ COLUMNS = ("object_key", "object_id", "ts", "lon", "lat", "text", "terms")
 MAX_TERMS = (1 << 31) - 1
 
 
+class TooManyTerms(ValueError):
+    """The objects of some data files have more terms together than a segment can have."""
+
+
 class ObjectSegment(NamedTuple):
     """See the module's docstring for shapes and meaning; the arrays are read-only."""
 
@@ -110,14 +114,14 @@ class ObjectSegment(NamedTuple):
 
 
 def build_object_segment(rows: pa.Table) -> ObjectSegment:
-    """Build the segment of rows of `objects` (columns COLUMNS); raises ValueError for 2^31 terms or more."""
+    """Build the segment of rows of `objects` (columns COLUMNS); raises TooManyTerms for 2^31 terms or more."""
     lon, lat = (_numbers(rows, name, np.float64) for name in ("lon", "lat"))
     lon = matched_lon(lon, lat)
     codes, order = _order_codes(place_codes(lon, lat))
     times, keys = (_numbers(rows, name, np.int64)[order] for name in ("ts", "object_key"))
     term_offsets, ids = csr(one_array(rows.column("terms")))
     if len(ids) > MAX_TERMS:
-        raise ValueError(f"a segment holds at most {MAX_TERMS} terms of objects, not {len(ids)}")
+        raise TooManyTerms(f"a segment holds at most {MAX_TERMS} terms of objects, not {len(ids)}")
     distinct, numbers = number_terms(ids)
     order_of_terms, tiers = _in_tiers(distinct, np.bincount(numbers, minlength=len(distinct)))
     place_of = np.empty(len(distinct), np.int32)

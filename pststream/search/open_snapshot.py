@@ -38,10 +38,10 @@ class StoredSegments:
         """Return these segments, None: all; those that the node does not have are built first."""
         chosen = self.groups if numbers is None else [self.groups[number] for number in numbers]
         try:
-            segments = [self._cache.segment(paths) for paths in chosen]
+            opened = [one for paths in chosen for one in self._cache.segments(paths)]
         finally:
             self._discard_unlisted(self._cache.take_built())
-        return ObjectSnapshot(segments, chosen, self.weights)
+        return ObjectSnapshot([segment for _, segment in opened], [paths for paths, _ in opened], self.weights)
 
     def _discard_unlisted(self, built: Collection[Paths]) -> None:
         """Discard segments of files that are no longer listed: rows may have been erased, and the cache cleared, since

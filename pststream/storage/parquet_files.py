@@ -32,6 +32,17 @@ def open_parquet(address: str) -> pq.ParquetFile:
         raise pa.ArrowInvalid(f"{address}: {error}") from error
 
 
+def count_values(metadata: pq.FileMetaData, name: str) -> int:
+    """Return the number of values in a column of a Parquet file, or of the elements of its lists; an empty list counts
+    as one.
+    """
+    if not metadata.num_row_groups:
+        return 0
+    paths = [metadata.schema.column(index).path.split(".")[0] for index in range(metadata.num_columns)]
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    return sum(group.column(paths.index(name)).num_values for group in groups)
+
+
 def without_views(rows: Rows) -> Rows:
     """Return the rows with text as plain strings. Files that delta-rs rewrote have views, which Arrow cannot filter."""
     for index, field in enumerate(rows.schema):

@@ -68,6 +68,10 @@ def test_each_part_receives_the_rows_that_were_sent_to_it(engine: Engine, tasks:
     assert len(received) == len(expected)
 
 
+def wait_at_part_3(part: int, received: ReceivedRows) -> None:
+    time.sleep(600 if part == 3 else 0)
+
+
 def fail_at_3(number: int) -> int:
     if number == 3:
         raise ValueError("task number 3 fails")
@@ -80,12 +84,16 @@ def test_the_error_of_a_task_is_raised(engine: Engine) -> None:
 
 
 def test_tasks_that_do_not_end_are_not_waited_for(engine: Engine) -> None:
-    engine.run_tasks([0.0] * 4, time.sleep)  # starts the workers
+    engine.run_tasks([0.0] * 16, time.sleep)  # starts the workers, those of Spark too
     began = time.monotonic()
     # All of them take longer than the limit on two cores; one may take seven times as long on a busy machine.
     assert sorted(engine.run_tasks([0.8] * 16, lambda one: time.sleep(one) or one, seconds=6)) == [0.8] * 16
     with pytest.raises(TasksStalled):
         engine.run_tasks([0.1, 600.0, 0.1], time.sleep, seconds=2)
+    stages = [Stage(7, numbers_by_tag)]
+    assert len(engine.run_shuffled([20], remainders, stages, seconds=60)) == 7
+    with pytest.raises(TasksStalled):
+        engine.run_shuffled([20], remainders, [Stage(7, wait_at_part_3)], seconds=2)
     assert engine.run_tasks([1], lambda number: number) == [1]
     assert time.monotonic() - began < 300
 

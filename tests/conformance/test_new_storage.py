@@ -46,6 +46,7 @@ class InlineEngine:
         send: Callable[[Any], Iterable[SentRows]],
         stages: Sequence[Stage],
         ended: StageProgress | None = None,
+        seconds: float | None = None,
     ) -> list[Any]:
         values: list[Any] = [list(send(copied(task))) for task in tasks]
         for stage in stages:

@@ -13,10 +13,10 @@ import pytest
 
 from pststream.base.utc_times import utc_now
 from pststream.pipeline.answers import answer_context
-from pststream.pipeline.upkeep import old_rows
 from pststream.state.home import Home as State
 from pststream.tables.delta_tables import read_table
 from tests.commands import Home
+from tests.erased_homes import set_clock
 from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -102,7 +102,7 @@ def test_old_changes_go_and_the_answers_stay(
     batches = rows_of(home, "batches")
     middle = sorted(batches, key=lambda row: row["batch_id"])[len(batches) // 2]
     now = middle["started_at"] + dt.timedelta(days=1)
-    monkeypatch.setattr(old_rows, "utc_now", lambda: now)
+    set_clock(monkeypatch, now)
     expired = home.run("maintain", "--keep", "answer_log=1d")["rows_expired"]
     changes, document = exported(home, "changes")
     first = document["complete_from"]
@@ -114,7 +114,7 @@ def test_old_changes_go_and_the_answers_stay(
     assert expired == {"answer_log": len(before) - len(changes)}
     assert exported(home, "answers")[0] == answers
     assert home.run("maintain", "--keep", "answer_log=1d")["rows_expired"] == {}
-    monkeypatch.setattr(old_rows, "utc_now", lambda: utc_now() + dt.timedelta(days=2))
+    set_clock(monkeypatch, utc_now() + dt.timedelta(days=2))
     home.run("maintain", "--keep", "answer_log=1d")
     left, document = exported(home, "changes")
     assert len(left) == len(answers) == len(exported(home, "answers")[0])

@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.base.errors import RetryableError
+from pststream.engine.contract import TasksStalled
+from pststream.engine.local_engine import LocalEngine
 from pststream.pipeline.batch import failed_tries, micro_batch, route_task
 from pststream.pipeline.batch.failed_tries import FAILING, SUSPECTS, TRIAL, TRYING
 from pststream.pipeline.index import build_index
@@ -272,13 +274,51 @@ def failing_with(error: BaseException, home: Home, monkeypatch: pytest.MonkeyPat
     return rows[0]
 
 
-def test_only_a_lack_of_memory_counts_beside_death(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lack", [MemoryError(), TasksStalled(1)], ids=["memory", "time"])
+def test_only_a_lack_of_memory_or_time_counts_beside_death(
+    home: Home, monkeypatch: pytest.MonkeyPatch, lack: BaseException
+) -> None:
     for error in (OSError(28, "full"), RetryableError("away", "again"), KeyboardInterrupt(), ConnectionError()) * 2:
         assert failing_with(error, home, monkeypatch) == 10
     # The requests are in the index already; so after a death they are done first, without objects.
-    assert [failing_with(MemoryError(), home, monkeypatch) for _ in range(2)] == [10, 0]
+    assert [failing_with(lack, home, monkeypatch) for _ in range(2)] == [10, 0]
     home.match()
     home.run("check", "--all")
+
+
+def test_an_object_whose_matching_does_not_end_is_set_aside(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_workers, run_shuffled, started = route_task._find_workers, LocalEngine.run_shuffled, list[bool]()
+
+    def find(objects: pa.RecordBatch, *others: Any) -> Any:
+        started.append("killer" in objects.column("object_id").to_pylist())
+        return find_workers(objects, *others)
+
+    def run(engine: LocalEngine, *arguments: Any, seconds: float | None = None, **more: Any) -> list[Any]:
+        started.clear()
+        values = run_shuffled(engine, *arguments, seconds=seconds, **more)
+        if any(started):
+            assert seconds == failed_tries.TRY_SECONDS
+            raise TasksStalled(seconds)
+        return values
+
+    with monkeypatch.context() as patch:
+        patch.setattr(route_task, "_find_workers", find)
+        patch.setattr(LocalEngine, "run_shuffled", run)
+        for _ in range(MOST_DEATHS):
+            try:
+                micro_batch.match(State(home.path), load_settings(home.path))
+                break
+            except TasksStalled:
+                pass
+    assert [(one["raw"], one["reason"]) for one in home.run("rejects")["rejects"]] == [("killer", "set_aside")]
+    home.run("check", "--all")
+    twin = filled(tmp_path / "twin")
+    twin.run("withdraw", "--object-id", "killer")
+    twin.match()
+    assert home.exported() == twin.exported() and answers_of(home) == answers_of(twin)
+    assert not [name for name in FILES_OF_TRIES if (home.path / name).exists()]
 
 
 def _wait_in_a_try(path: Path) -> None:

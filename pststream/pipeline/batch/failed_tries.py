@@ -1,10 +1,11 @@
-"""Count the tries of a batch that end with the process or for lack of memory, and give the batch a smaller range.
+"""Count the tries of a batch that end with the process, memory or time, and give the batch a smaller range.
 
 The first try of a batch leaves no trace, so that batches that succeed cost nothing. A further try has a file in the
 home while it runs, `trying.json` with the range of the batch, which is deleted at its end, also after an error and at a
-stop by a signal, but not after MemoryError. So a file that is found later is a try that died; `failing.json` counts
-them. Requests that a batch had to leave out, as it died with them, are indexed in halves without a result: `trial.json`
-notes such a trial while it runs, and `suspects.json` has the range in which the request that dies is.
+stop by a signal, but not after MemoryError, nor when no task has ended for TRY_SECONDS. So a file that is found later
+is a try that died; `failing.json` counts them. Requests that a batch had to leave out, as it died with them, are
+indexed in halves without a result: `trial.json` notes such a trial while it runs, and `suspects.json` has the range in
+which the request that dies is.
 """
 
 import json
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream.base import names
+from pststream.engine.contract import TasksStalled
 from pststream.input.row_chunks import MAX_RAW_CHARACTERS, REASONS
 from pststream.pipeline.index.build_index import find_placing_plan
 from pststream.pipeline.index.place_pieces import REQUESTS
@@ -38,6 +40,9 @@ from pststream.tables.ledgers import MAX_ROW, Ledger
 from pststream.tables.log_events import SET_ASIDE, is_set_aside, withdrawn_requests
 
 TRYING, FAILING, TRIAL, SUSPECTS = "trying.json", "failing.json", "trial.json", "suspects.json"
+
+TRY_SECONDS = 3_600
+"""A try of a batch fails if no task that matches its objects ends for so long; the next try has fewer objects."""
 
 Batch = dict[str, Any]
 """A row of `batches`."""
@@ -141,7 +146,7 @@ def count_deaths(home: Home, batch: Mapping[str, Any]) -> Failing:
 
 @contextmanager
 def counted_try(home: Home, batch: Batch, ledger: Ledger) -> Iterator[None]:
-    """Count a try of a batch in a block if the process ends in it, or with MemoryError.
+    """Count a try of a batch in a block if the process ends in it, or with MemoryError or TasksStalled.
 
     ledger: if the batch is unfinished there, it was tried before; the first try is counted only if tries have died
     """
@@ -152,9 +157,9 @@ def counted_try(home: Home, batch: Batch, ledger: Ledger) -> Iterator[None]:
 
 @contextmanager
 def noted_try(home: Home, name: str, range: tuple[int, ...], is_noted: bool = True) -> Iterator[None]:
-    """Leave a file with the range if the process ends in a block, or with MemoryError.
+    """Leave a file with the range if the process ends in a block, or with MemoryError or TasksStalled.
 
-    is_noted: False: only after MemoryError
+    is_noted: False: only after one of these errors.
     """
     content = json.dumps({"range": range}).encode()
     if is_noted:
@@ -162,7 +167,7 @@ def noted_try(home: Home, name: str, range: tuple[int, ...], is_noted: bool = Tr
     try:
         with _deleted_at_a_stop(home, name):
             yield
-    except MemoryError:
+    except (MemoryError, TasksStalled):
         is_noted = False
         home.files.write(name, content)
         raise

@@ -31,6 +31,7 @@ from pststream.pipeline.answers.unit_candidates import (
     message_scans,
     send_messages,
 )
+from pststream.pipeline.batch.failed_tries import TRY_SECONDS
 from pststream.pipeline.batch.match_task import WorkerReport, match_and_send
 from pststream.pipeline.batch.route_task import ROUTE_COUNTS, ObjectScan, route_objects
 from pststream.pipeline.batch.worker_parts import WorkerParts
@@ -75,6 +76,7 @@ def match_and_fold(
             ),
             Stage(answers.buckets, partial(fold_bucket, answers)),
         ],
+        seconds=TRY_SECONDS,
     )
 
 

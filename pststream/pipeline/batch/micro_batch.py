@@ -35,6 +35,7 @@ from pststream.pipeline.answers.log_reports import log_reports
 from pststream.pipeline.batch.failed_tries import (
     FAILING,
     TRIAL,
+    TRY_SECONDS,
     Failing,
     Suspects,
     begin_smaller,
@@ -495,6 +496,7 @@ def route_and_match(
         scans,
         partial(route_objects, context, after_key, parts),
         [Stage(parts.tasks, partial(match_workers, context, after_key))],
+        seconds=TRY_SECONDS,
     )
     return merge_reports(report for of_task in reports for report in of_task)
 

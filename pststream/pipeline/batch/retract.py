@@ -21,6 +21,7 @@ from pststream.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.engine.running_engine import get_engine
 from pststream.engine.task_context import TaskContext
 from pststream.matching.segments import build_deletions, merge_deletions
+from pststream.pipeline.batch.failed_tries import TRY_SECONDS
 from pststream.pipeline.batch.match_task import MATCHES, match_rows
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
@@ -80,6 +81,7 @@ def write_retractions(
         tasks,
         partial(_send_ended_pairs, of_batch, paths, withdrawn, earlier, parts),
         [Stage(parts, partial(_write_part, context))],
+        seconds=TRY_SECONDS,
     )
     return Retractions([file for part in written for file in part.files], sum(part.pairs for part in written))
 

@@ -7,6 +7,7 @@ may have objects that do not match.
 
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ from pststream.pipeline.batch.worker_parts import WorkerParts
 from pststream.pipeline.index.build_index import PIECES, TASK_BYTES, make_pieces, read_requests, split_by_bytes
 from pststream.queries.text.phrases import PhraseTable
 from pststream.search.object_cache import ObjectFile, settled_groups
-from pststream.search.object_segments import ObjectSegment
+from pststream.search.object_segments import ObjectSegment, TooManyTerms
 from pststream.search.stored_conditions import ATTRIBUTES, ConditionLog
 from pststream.search.wanted_rows import (
     QUESTION_COLUMNS,
@@ -142,7 +143,8 @@ def route_objects(context: TaskContext, after_key: int, parts: WorkerParts, scan
     segment = None
     if scan.late is not None:
         paths = tuple(one.path for one in scan.slices)
-        segment = object_cache(context.cache_dir, context.cache_bytes).segment(paths)
+        with suppress(TooManyTerms):  # then all objects are read
+            segment = object_cache(context.cache_dir, context.cache_bytes).segment(paths)
     began = time.thread_time()
     routes = _prepare_routes(context, scan.tag, after_key)
     seen, sent, latest = 0, 0, names.NO_TIME

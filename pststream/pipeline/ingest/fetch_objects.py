@@ -7,10 +7,13 @@ import datetime as dt
 import errno
 import random
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
+from time import monotonic
 from typing import Any, TypeVar
 
 from pststream.base import names
@@ -41,6 +44,14 @@ GROUP_BYTES = 4 << 30
 
 GROUP_FILES = 1_000
 """Files of a group at most."""
+
+GROUP_SECONDS = 60
+"""A group that has been read, or copied, for so long is committed before more of its files are opened."""
+
+FIRST_FILES, FIRST_BYTES = 32, 8 << 20
+"""Files of a group that are opened before the clock is looked at; a larger file counts once more for each of these
+bytes.
+"""
 
 MAX_MANIFESTS = 1_000
 MAX_MANIFESTS_BYTES = 64 << 20
@@ -141,9 +152,13 @@ class ObjectSource:
         if not self._in_order:
             ready = sorted(ready, key=lambda stored: not self._cached(stored))
         groups = split_into_groups(ready, GROUP_BYTES)
-        for number, group in enumerate(groups, 1):
-            self.groups_left = len(groups) - number
-            offered = self._offer(settings, self._select_fitting(group))
+        while groups:
+            fitting, offered, done = self._select_fitting(groups.pop(0)), list[OfferedFile](), 0
+            for part in parts_in_time([one.bytes for one in fitting]):
+                offered += self._offer(settings, fitting[part])
+                done = part.stop
+            groups[:0] = [fitting[done:]] if fitting[done:] else []
+            self.groups_left = len(groups)
             fetched_files.write_hash_cache(self._home, self._hashes)
             crash_point("fetch.copied")
             copied += len(offered)
@@ -346,3 +361,17 @@ def split_into_groups(
         groups[-1].append(one)
         size += weight(one)
     return groups
+
+
+def parts_in_time(sizes: Sequence[int]) -> Iterator[slice]:
+    """Yield the files of a group in parts, each as large as those before it together, until GROUP_SECONDS have passed.
+
+    sizes: bytes of the files, as expected. The first part has FIRST_FILES at most, but one at least. Files that are in
+    no part by then are left for a next group.
+    """
+    began, ends = monotonic(), list(accumulate(1 + size // FIRST_BYTES for size in sizes))
+    done, most = 0, FIRST_FILES
+    while done < len(sizes) and (not done or monotonic() - began < GROUP_SECONDS):
+        end = max(bisect_right(ends, most), done + 1)
+        yield slice(done, end)
+        done, most = end, 2 * ends[end - 1]

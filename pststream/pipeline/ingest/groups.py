@@ -82,8 +82,13 @@ def cut_into_groups(round: Round, files: Sequence[OfferedFile]) -> list[list[Off
     return [group for part in (small, large) for group in split_into_groups(part, max_bytes, _expected_bytes)]
 
 
+def expected_bytes(path: str, bytes: int) -> int:
+    """Return how large a file may be once it is expanded."""
+    return bytes * (EXPECTED_EXPANSION if is_compressed(path) else 1)
+
+
 def _expected_bytes(file: OfferedFile) -> int:
-    return file.bytes * (EXPECTED_EXPANSION if is_compressed(file.path) else 1)
+    return expected_bytes(file.path, file.bytes)
 
 
 _OVERSIZED_NOTE = "oversized.json"

@@ -353,22 +353,28 @@ class _Intake:
         groups = [(tries, group) for tries, files in by_tries for group in cut_into_groups(round, files)]
         for number, (tries, group) in enumerate(groups, 1):
             self.apart |= tries == DEAD_TRIES
-            later = [one for one in group if self._is_later(one.path)]
-            self._postpone([asdict(one) for one in later], EARLIER_WAITS)
-            if ready := [one for one in group if one not in later]:
-                self._ingest_group(ready, stamps, round, goes_on or number < len(groups))
+            while group:
+                later = [one for one in group if self._is_later(one.path)]
+                self._postpone([asdict(one) for one in later], EARLIER_WAITS)
+                group = [one for one in group if one not in later]
+                read = self._ingest_group(group, stamps, round, goes_on or number < len(groups)) if group else 0
+                group = group[read:]
         alone, self._crowded_out = self._crowded_out, []
         for number, one in enumerate(alone, 1):  # others have taken the room on the disk
             self._ingest_group([one], stamps, round, goes_on or number < len(alone))
 
     def _ingest_group(
         self, group: Sequence[OfferedFile], stamps: Mapping[str, Stamp], round: Round, goes_on: bool
-    ) -> None:
-        """Ingest new files, in their order, as one transaction; `goes_on`: more groups of the round follow."""
+    ) -> int:
+        """Ingest new files, in their order, as one transaction; `goes_on`: more groups of the round follow.
+
+        Returns how many files it has opened: landed ones that take too long are left for another transaction.
+        """
         ledger = Ledger(self.home)
         rows = [{"kind": self.kind, **asdict(one), "options": self._options_of(one.path)} for one in group]
         files = number_files(ledger, rows)
         staged = stage_files(self.home, self.settings, files, self.progress, self.quarantine_unreadable, self.apart)
+        goes_on |= len(staged) < len(group)
         files = [with_options(file, {UNDATED: True}) if one.undated else file for file, one in zip(files, staged)]
         out = [file for file, one in zip(files, staged) if has_changed(file["path"], stamps) or not one.exists]
         self._postpone(out, "it changed while it was read")
@@ -385,9 +391,10 @@ class _Intake:
                 else:
                     self._leave(file, one)
         out += self._hold_back(files, out)
+        opened = len(staged)
         files, staged = _without(self.home, out, files, staged)
         if not files:
-            return
+            return opened
         holds, changed, pages = quarantine_failing_files(self.home, self.settings, files, staged, self.suites)
         self.data_docs += pages
         for page in pages:
@@ -403,6 +410,7 @@ class _Intake:
             ]
             options = round.options(ledger, goes_on or bool(self._crowded_out))
             self.done += append_files(self.home, self.settings, files, staged, ledger, self.progress, options)
+        return opened
 
     def _report(self, holds: Sequence[File]) -> None:
         for hold in holds:

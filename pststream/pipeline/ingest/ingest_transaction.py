@@ -36,6 +36,8 @@ from pststream.pipeline.ingest.deduplicate import (
     bound_requests,
     deduplicate,
 )
+from pststream.pipeline.ingest.fetch_objects import parts_in_time
+from pststream.pipeline.ingest.groups import expected_bytes
 from pststream.pipeline.ingest.isolated_reader import noted_reading, stage_isolated
 from pststream.pipeline.ingest.stage_file import (
     SCHEMAS,
@@ -125,13 +127,18 @@ def stage_files(
 ) -> list[StagedFile]:
     """Read the files of one kind into staged files, one task a file or part; returns them in the order of `files`.
 
+    quarantine_unreadable: a file that cannot be read is no error, and once GROUP_SECONDS have passed, no more files are
+        opened: the first ones are returned, one at least
     apart: read all of them one by one in a separate process, not suspects alone
     """
     clear_staging(home)
     of_home = [file | {"home": home.path} for file in files]
-    staged = _stage_suspects_apart(home, settings, of_home, progress, apart)
+    sizes = [expected_bytes(file["path"], file["bytes"]) for file in files]
+    staged = list[StagedFile]()
+    for part in parts_in_time(sizes) if quarantine_unreadable else (slice(None),):
+        staged += _stage_suspects_apart(home, settings, of_home[part], progress, apart)
     try:
-        for file, one in zip(files, staged, strict=True):
+        for file, one in zip(files, staged):
             if not one.exists and not quarantine_unreadable and Path(file["path"]).exists():
                 raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)
             if one.passing and not quarantine_unreadable:

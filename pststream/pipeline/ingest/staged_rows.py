@@ -17,6 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from pststream.base import names
+from pststream.base.arrow_columns import count_terms
 from pststream.storage.registry import storage_of
 
 CHECKED_BYTES = 1 << 24
@@ -54,13 +56,13 @@ class NoRoom(Exception):
 class StagedWriter:
     """Writes rows of one schema to staged files in `folder`, one after the other; without rows there is no file.
 
-    file_rows: a file with so many rows is finished, and the next begins
+    file_rows: a file with so many rows, or with MAX_FILE_TERMS terms of objects, is finished, and the next begins
     """
 
     def __init__(self, folder: str, schema: pa.Schema, file_rows: int) -> None:
         self._folder, self._schema, self._file_rows = folder, schema, file_rows
         self._written: list[StagedRows] = []
-        self._path, self._rows, self._is_closed = "", 0, False
+        self._path, self._rows, self._terms, self._is_closed = "", 0, 0, False
         self._sink: _SummedFile | None = None
         self._writer: pa.RecordBatchFileWriter | None = None
         self._disk = storage_of(folder).local_path(folder)
@@ -75,7 +77,8 @@ class StagedWriter:
         self._check_room(rows.nbytes)
         self._writer.write_batch(rows)
         self._rows += rows.num_rows
-        if self._rows >= self._file_rows:
+        self._terms += count_terms(rows)
+        if self._rows >= self._file_rows or self._terms >= names.MAX_FILE_TERMS:
             self._finish()
 
     def close(self) -> tuple[StagedRows, ...]:
@@ -124,7 +127,7 @@ class StagedWriter:
         self._writer.close()
         self._sink.close()
         self._written.append(StagedRows(self._path, self._rows, self._sink.crc))
-        self._writer, self._sink, self._rows = None, None, 0
+        self._writer, self._sink, self._rows, self._terms = None, None, 0, 0
 
 
 class _SummedFile:

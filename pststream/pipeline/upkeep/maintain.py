@@ -1,6 +1,5 @@
 """Run `pststream maintain`: remove old rows, compact the index and all tables, trim Delta logs, delete unused files."""
 
-from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
@@ -11,6 +10,7 @@ from pyarrow.fs import FileSelector, FileType
 
 from pststream.answers.bucket_file import read_parts
 from pststream.base import names
+from pststream.base.arrow_columns import count_terms
 from pststream.base.progress import Counted, Progress, StepCounter, TaskCounter, no_progress
 from pststream.base.utc_times import utc_now
 from pststream.engine.running_engine import get_engine
@@ -23,7 +23,7 @@ from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.questions.question_ledger import commit_waiting_answers
-from pststream.pipeline.upkeep.old_rows import remove_old_changes, remove_old_rows
+from pststream.pipeline.upkeep.old_rows import remove_old
 from pststream.pipeline.upkeep.pairs_table import check_gold, compact_pairs
 from pststream.pipeline.upkeep.term_statistics import drop_old_statistics
 from pststream.search.open_snapshot import discard_segments, list_segments, object_cache
@@ -74,7 +74,7 @@ def compact_tables(home: Home, settings: Settings) -> int:
             ([path for path, _ in addresses_and_rows(home, name, files)], dict(files[0].partition)) for files in groups
         ]
         write = partial(_write_compacted, home.table(name), TABLES[name].schema)
-        added = [file for file in get_engine(settings, home).run_tasks(tasks, write) if file]
+        added = [file for written in get_engine(settings, home).run_tasks(tasks, write) for file in written]
         removed = [file for files in groups for file in files]
         # A compaction that was killed has committed nothing, so each try has a transaction id of its own.
         last = last_transaction(home.table(name), COMPACTIONS)
@@ -105,12 +105,17 @@ def _neighbours(files: Iterable[DataFile], column: str) -> list[list[DataFile]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _write_compacted(root: str, schema: pa.Schema, task: tuple[list[str], dict[str, Any]]) -> DataFile | None:
+def _write_compacted(root: str, schema: pa.Schema, task: tuple[list[str], dict[str, Any]]) -> list[DataFile]:
+    """Write the rows of files to one file, or to several of about MAX_FILE_TERMS at most."""
     paths, partition = task
-    writer = FileWriter(root, schema, partition)
+    writer, written, terms = FileWriter(root, schema, partition), list[DataFile | None](), 0
     for rows in read_slices(map(whole_file, paths), writer.schema.names):
         writer.write(rows)
-    return writer.close()
+        terms += count_terms(rows)
+        if terms >= names.MAX_FILE_TERMS:
+            written.append(writer.close())
+            writer, terms = FileWriter(root, schema, partition), 0
+    return [file for file in (*written, writer.close()) if file is not None]
 
 
 def delete_old_outcomes(home: Home, days: float) -> int:
@@ -182,9 +187,7 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
         segments = _segment_groups(home, settings)
         idle = Ledger(home).unfinished_batch() is None
         snapshot = snapshot_answers(home, settings, progress) if idle else None
-        expired = remove_old_rows(home, settings, progress)
-        if idle:
-            expired = dict(Counter(expired) + Counter(remove_old_changes(home, settings)))
+        expired = remove_old(home, settings, progress)
         commit_waiting_answers(home)  # otherwise their files, which no table lists, may be deleted below
         version = current_version(home)
         before = len(index_files(home, version))

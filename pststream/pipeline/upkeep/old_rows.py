@@ -4,20 +4,27 @@ The age of an object and of its matches is that of its `ts`, that of a reject th
 question, its answers and its reject the time when it was answered. Rows that an object still to be matched may need
 stay, however old: the bound is never later than the horizon of the ledger. Reports of `frequent_terms` have words of
 objects: those whose tick is below the bound of objects, which counted no other objects, are removed with them.
+
+A clock that is wrong once removes nothing too early: what counts is the earlier one of the times of this call and of
+the last one.
 """
 
 import datetime as dt
+import json
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream.answers.contract import OLD_CHANGES, remaining_rows
 from pststream.base import names
+from pststream.base.arrow_columns import micros
 from pststream.base.progress import Progress
-from pststream.base.utc_times import to_micros, utc_now
+from pststream.base.utc_times import iso, to_micros, utc_now
 from pststream.engine.running_engine import get_engine
 from pststream.pipeline.upkeep.erase import finish_erasure, remove_rows, restart_deliveries, without_other_writers
 from pststream.pipeline.upkeep.pairs_table import GOLD_PAIRS, drop_old_pairs
@@ -30,7 +37,7 @@ from pststream.state.erasures import KEEP
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, read_slices, whole_file
 from pststream.state.tables import TABLES
-from pststream.tables.delta_tables import greatest_value, last_transaction, read_table
+from pststream.tables.delta_tables import last_transaction, read_table
 from pststream.tables.ledgers import Ledger
 
 AGE_OF = {
@@ -53,11 +60,35 @@ LEDGER_OF = {
 MATCH_COLUMNS = ("ts", "subscription_keys", "retracted", "batch_id")
 
 
-def remove_old_rows(home: Home, settings: Settings, progress: Progress) -> dict[str, int]:
-    """Remove rows that are too old, and finish an interrupted erasure; return the rows removed, by table.
+CLOCK = "clock.json"
+"""File of the home that has the time of the last call of `remove_old`."""
 
-    The home is locked. Nothing is removed while an ingest or a batch is unfinished: the next `maintain` does it.
+
+def remove_old(home: Home, settings: Settings, progress: Progress) -> dict[str, int]:
+    """Remove rows and changes of answers that are too old, and finish an interrupted erasure; return the rows removed,
+    by table.
+
+    The home is locked. Nothing is removed while a batch is unfinished, and no rows while an ingest is: the next
+    `maintain` does it.
     """
+    now, ledger = utc_now(), Ledger(home)
+    before = min(now, last_clock(home, ledger) or now)
+    removed = Counter(_remove_old_rows(home, settings, before, progress))
+    if ledger.unfinished_batch() is None:
+        removed += Counter(remove_old_changes(home, settings, before))
+    home.files.write(CLOCK, json.dumps(iso(now)).encode())
+    return dict(removed)
+
+
+def last_clock(home: Home, ledger: Ledger) -> dt.datetime | None:
+    """Return the time of the last call of `remove_old`; without one, that of the last ingest or batch, or None."""
+    try:
+        return dt.datetime.fromisoformat(json.loads(home.files.read(CLOCK)))
+    except (FileNotFoundError, ValueError, TypeError):
+        return max((one["started_at"] for one in (*ledger.files[-1:], *ledger.batches[-1:])), default=None)
+
+
+def _remove_old_rows(home: Home, settings: Settings, now: dt.datetime, progress: Progress) -> dict[str, int]:
     erasures.restore_tables(home)
     days, ledger = read_keep(settings.keep), Ledger(home)
     is_idle = ledger.unfinished_batch() is None and not ledger.unfinished_ingest()
@@ -66,7 +97,7 @@ def remove_old_rows(home: Home, settings: Settings, progress: Progress) -> dict[
     removed: dict[str, int] = {}
     with without_other_writers(home, settings):
         finish_erasure(home, settings, progress)
-        erasure_id, now = erasures.next_erasure_id(home), utc_now()
+        erasure_id = erasures.next_erasure_id(home)
         for name in (name for name in names.KEEPABLE if name in days and name in AGE_OF):
             oldest = now - dt.timedelta(days=days[name])
             bound = _bound(home, settings, ledger, name, oldest)
@@ -105,10 +136,15 @@ def _bound(home: Home, settings: Settings, ledger: Ledger, name: str, oldest: dt
 
 
 def _first_since(home: Home, ledger: str, column: str, oldest: dt.datetime) -> int:
-    """Return the first number in a ledger that started at a time or later; if there is none, that of the next."""
-    recent = read_table(home.table(ledger), [column], pds.field("started_at") >= oldest).column(0)
-    first = pc.min(recent).as_py()
-    return greatest_value(home.table(ledger), column) + 1 if first is None else int(first)
+    """Return the number in a ledger that follows the last one which started before a time; 0 if there is none.
+
+    Numbers whose time is still to come, or before that of an earlier number, are as old as the next other one.
+    """
+    rows = read_table(home.table(ledger), [column, "started_at"]).sort_by(column)
+    numbers, times = rows[column].to_numpy(), micros(rows["started_at"])
+    times = np.where(times <= to_micros(utc_now()), times, names.NO_TIME)
+    is_old = (times > names.NO_TIME) & (times == np.maximum.accumulate(times)) & (times < to_micros(oldest))
+    return int(numbers[is_old].max(initial=-1)) + 1
 
 
 CHANGE = {"part": "change"}
@@ -124,7 +160,7 @@ class _OldChanges:
     ticks_from: int
 
 
-def remove_old_changes(home: Home, settings: Settings) -> dict[str, int]:
+def remove_old_changes(home: Home, settings: Settings, now: dt.datetime) -> dict[str, int]:
     """Remove changes that are too old, in one commit; return {"answer_log": rows removed}, empty if there are none.
 
     The old changes of a bucket are replaced by their sum, the rows that entered and have not left. Of reports, these
@@ -133,7 +169,7 @@ def remove_old_changes(home: Home, settings: Settings) -> dict[str, int]:
     The home is locked, and no batch is unfinished. The transaction id of the commit is the last batch with old changes.
     """
     days = read_keep(settings.keep).get(names.ANSWER_LOG)
-    up_to = _first_since(home, names.BATCHES, "batch_id", utc_now() - dt.timedelta(days=days)) - 1 if days else 0
+    up_to = _first_since(home, names.BATCHES, "batch_id", now - dt.timedelta(days=days)) - 1 if days else 0
     if up_to <= last_transaction(home.table(names.ANSWER_LOG), OLD_CHANGES):
         return {}
     with without_other_writers(home, settings):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pststream.answers import scored_index
 from pststream.answers.contract import Values
 from pststream.answers.scored_index import (
     LIST,
@@ -173,6 +174,26 @@ def test_insertions_and_deletions() -> None:
         sizes = [len(segment.keys) for segment in index.segments]
         assert all(larger >= RATIO * smaller for larger, smaller in zip(sizes, sizes[1:], strict=False))
         judge(index, live, messages, weights)
+
+
+@pytest.mark.parametrize("most", [12, 40, 400])
+def test_segments_with_as_many_words_as_they_can_have(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """The bound of 2^31 words splits what is inserted, and what would be joined."""
+    monkeypatch.setattr(scored_index, "MAX_POSTINGS", most)
+    rnd = random.Random(most)
+    subscriptions, messages, weights = random_world(rnd, 300, 20)
+    subscriptions = with_thresholds(rnd, subscriptions, messages, weights)
+    index, whole = ScoredIndex(), index_of([], weights)
+    for low in range(0, 300, 60):
+        index.insert(as_subscriptions(subscriptions[low : low + 60], weights))
+    assert max(len(segment.words) for segment in index.segments) <= most
+    assert sum(len(segment.keys) for segment in index.segments) == 300
+    assert sum(len(segment.words) for segment in index.segments) > most
+    judge(index, subscriptions, messages, weights)
+    monkeypatch.undo()
+    whole.insert(as_subscriptions(subscriptions, weights))
+    assert len(whole.segments) == 1
+    assert candidates(index, messages, weights) == candidates(whole, messages, weights)
 
 
 @pytest.mark.parametrize(("alpha", "scale"), [(0.3, 1e-3), (1.0, 50_000.0), (0.3, GREATEST_DISTANCE_M), (0.0, 1e12)])

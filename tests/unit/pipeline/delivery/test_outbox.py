@@ -13,6 +13,7 @@ import pytest
 
 from pststream.base import names
 from pststream.base.errors import PstError
+from pststream.base.utc_times import utc_now
 from pststream.delivery.sinks.contract import MessageBatch, Refusal, SinkDown
 from pststream.delivery.sinks.settings import SinkSettings
 from pststream.pipeline.delivery import message_rows
@@ -300,7 +301,7 @@ def test_a_batch_whose_old_changes_are_removed_in_its_middle_begins_again(busy_h
     home = copy_of(Path(busy_home.path), tmp_path / "home")
     sink = stop_in_batch(home, 1, left=6)
     before = expected_messages(home)
-    removed = old_rows.remove_old_changes(home, replace(SETTINGS, keep="answer_log=1d"))
+    removed = old_rows.remove_old_changes(home, replace(SETTINGS, keep="answer_log=1d"), utc_now())
     assert removed["answer_log"] > 0
     expected, later = expected_messages(home), Memory()
     assert len(expected) < len(before)

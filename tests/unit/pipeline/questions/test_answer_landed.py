@@ -29,7 +29,6 @@ from pststream.pipeline.main_job.landing_scanner import LandingScanner
 from pststream.pipeline.main_job.run import Abandoned, _Watcher
 from pststream.pipeline.questions import answer_landed, question_ledger
 from pststream.pipeline.questions.answer_landed import MAX_TRIES, answer_landed_questions
-from pststream.pipeline.upkeep import old_rows
 from pststream.search.answer_rows import ASKED
 from pststream.search.read_questions import ReadQuestions
 from pststream.settings import load_settings
@@ -39,6 +38,7 @@ from pststream.tables.delta_tables import read_table
 from pststream.tables.open_tables import open_table
 from tests.commands import ENTRY, ROOT, new_home
 from tests.commands import Home as CommandHome
+from tests.erased_homes import set_clock
 
 KNN = {"kind": "knn", "point": {"lon": 0.0, "lat": 0.0}, "k": 2}
 QUESTIONS: list[dict[str, Any]] = [
@@ -240,7 +240,7 @@ def test_old_answers_are_removed(home: CommandHome, landing: Path, monkeypatch: 
     home.run("maintain", "--keep", "question_answers=1d", "--keep", "questions=1d")
     assert len(rows_of(home, "question_answers")) == 8, "they are new"
     future = utc_now() + dt.timedelta(days=3)
-    monkeypatch.setattr(old_rows, "utc_now", lambda: future)
+    set_clock(monkeypatch, future)
     home.run("maintain", "--keep", "question_answers=1d", "--keep", "questions=1d")
     assert (rows_of(home, "question_answers"), rows_of(home, "questions")) == ([], [])
     tables = [open_table(Home(home.path).table(name)) for name in ("question_answers", "questions")]
@@ -260,10 +260,10 @@ def test_rejects_of_questions_are_as_old_as_the_answers(
     monkeypatch.setattr(question_ledger, "utc_now", lambda: now + dt.timedelta(days=3))
     ask(landing, "second.jsonl")
     answer_landed.answer_landed_questions(Home(home.path), load_settings(home.path), str(landing))
-    monkeypatch.setattr(old_rows, "utc_now", lambda: now + dt.timedelta(days=3, hours=1))
+    set_clock(monkeypatch, now + dt.timedelta(days=3, hours=1))
     assert home.run("maintain", "--keep", "rejects=1d")["rows_expired"] == {"rejects": 2}
     assert {Path(row["file"]).name for row in rows_of(home, "rejects")} == {"second.jsonl"}
-    monkeypatch.setattr(old_rows, "utc_now", lambda: now + dt.timedelta(days=5))
+    set_clock(monkeypatch, now + dt.timedelta(days=5))
     assert home.run("maintain", "--keep", "rejects=1d")["rows_expired"] == {"rejects": 2}
 
 

@@ -13,11 +13,11 @@ import pytest
 from pststream.base import names
 from pststream.base.utc_times import to_micros
 from pststream.pipeline.answers import log_reports
-from pststream.pipeline.upkeep import old_rows
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.state.home import Home as State
 from pststream.tables.delta_tables import read_table
 from tests.commands import Home, new_home
+from tests.erased_homes import set_clock
 from tests.oracles.standing_reports import Report, micros, reports_of, standing_of
 from tests.oracles.twin import PublishedObject
 from tests.oracles.twin_expressions import words_of
@@ -336,7 +336,7 @@ def test_reports_of_removed_objects_are_removed_with_them(tmp_path: Path, monkey
     home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
     home.match()
     assert [row["term"] for row in read_rows(home, "changes", tmp_path)] == ["word0", "word1", "word2", "word3"]
-    monkeypatch.setattr(old_rows, "utc_now", lambda: dt.datetime(2026, 3, 6, tzinfo=dt.UTC))
+    set_clock(monkeypatch, dt.datetime(2026, 3, 6, tzinfo=dt.UTC))
     expired = home.run("maintain", "--keep", "objects=2d,matches=2d")["rows_expired"]
     assert expired == {"answer_log": 2, "objects": 2}
     assert [row["term"] for row in read_rows(home, "changes", tmp_path)] == ["word2", "word3"]

@@ -11,7 +11,7 @@ import pytest
 from pststream.base import names
 from pststream.base.progress import no_progress
 from pststream.pipeline.answers.answer_context import states_folder, states_of_home
-from pststream.pipeline.upkeep import check_answers, old_rows
+from pststream.pipeline.upkeep import check_answers
 from pststream.pipeline.upkeep.check_answers import count_answer_faults
 from pststream.settings import load_settings
 from pststream.state import ledger_tables
@@ -19,6 +19,7 @@ from pststream.state.home import Home as State
 from pststream.tables.delta_tables import greatest_value, read_table
 from tests.commands import Home, run_here
 from tests.damage import delete_rows
+from tests.erased_homes import set_clock
 from tests.unit.reports.commands.homes import add_answer_rows
 
 Row = dict[str, Any]
@@ -120,7 +121,7 @@ def test_the_command_checks_answers_and_a_snapshot_once(home: Home) -> None:
 def test_a_home_with_fewer_changes_and_rows_has_no_fault(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     done = sorted((row for row in rows(home, "batches") if row["status"] == "done"), key=lambda row: row["batch_id"])
     now = done[len(done) // 2]["started_at"] + dt.timedelta(days=1)
-    monkeypatch.setattr(old_rows, "utc_now", lambda: now)
+    set_clock(monkeypatch, now)
     assert home.run("maintain", "--keep", "answer_log=1d")["rows_expired"]["answer_log"] > 0
     assert off(home) == set()
     assert "by their sum" in skipped(home, "--all") and "erased" not in skipped(home, "--all")

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from pststream.base import names
 from pststream.base.utc_times import utc_now
 from pststream.cli.result_texts import describe_maintenance
+from pststream.pipeline.ingest import ingest_transaction
 from pststream.pipeline.upkeep import old_rows
 from pststream.pipeline.upkeep.maintain import delete_old_outcomes, maintain
 from pststream.settings import load_settings
@@ -20,7 +21,7 @@ from pststream.state.delta_log import APPEND_ONLY
 from pststream.state.home import Home as State
 from tests import worlds
 from tests.commands import Home, new_home
-from tests.erased_homes import finish_world, marked_home, refuse_messages, twin_of
+from tests.erased_homes import finish_world, marked_home, refuse_messages, set_clock, twin_of
 from tests.fuzz.cases import seeds
 from tests.worlds import moment, write_rows
 
@@ -79,10 +80,50 @@ def test_rejects_and_dead_letters_stay_as_long_as_said(tmp_path: Path, monkeypat
     home.run("maintain", "--keep", "rejects=1d", "--keep", "dead_letters=1d")
     assert sum(home.rejects().values()) == rejects > 0 and letters > 0
     assert DeltaTable(home.path / "tables" / "dead_letters").to_pyarrow_table().num_rows == letters
-    monkeypatch.setattr(old_rows, "utc_now", lambda: utc_now() + dt.timedelta(days=2))
+    set_clock(monkeypatch, utc_now() + dt.timedelta(days=2))
     expired = home.run("maintain", "--keep", "rejects=1d", "--keep", "dead_letters=1d")["rows_expired"]
     assert expired == {"rejects": rejects, "dead_letters": letters}
     assert not home.rejects() and home.run("check", "--all")["success"]
+
+
+TWO_DAYS, YEARS = dt.timedelta(days=2), dt.timedelta(days=4_000)
+
+
+@pytest.mark.promise
+def test_a_clock_that_jumps_once_removes_nothing_too_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, now = marked_home(tmp_path / "home", worlds.write_world(*world_in(tmp_path / "files"), 3)), utc_now()
+    keep = ("--keep", "objects=1000d,matches=1000d,rejects=1d")
+    rejects = sum(home.rejects().values())
+
+    def expired_at(clock: dt.datetime) -> dict[str, int]:
+        monkeypatch.setattr(old_rows, "utc_now", lambda: clock)
+        expired: dict[str, int] = home.run("maintain", *keep)["rows_expired"]
+        return expired
+
+    for jump in (YEARS, -YEARS, YEARS):  # the first time, no `maintain` has left its time
+        assert expired_at(now + jump) == {}
+        assert expired_at(now) == {}
+    assert expired_at(now + TWO_DAYS) == {}, "as of the time before"
+    assert expired_at(now + TWO_DAYS) == {"rejects": rejects}
+    assert expired_at(now + YEARS) == {}
+    assert set(expired_at(now + YEARS)) >= {"objects", "matches"}, "no jump"
+    assert home.run("check", "--all")["success"]
+
+
+@pytest.mark.parametrize("jump", [YEARS, -YEARS])
+def test_an_ingest_with_a_wrong_time_is_as_old_as_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: dt.timedelta
+) -> None:
+    home, begin = new_home(tmp_path / "home", engine="local"), utc_now()
+    for number, after in enumerate((dt.timedelta(0), jump, TWO_DAYS)):
+        monkeypatch.setattr(ingest_transaction, "utc_now", lambda: begin + after)  # noqa: B023
+        home.ingest("objects", [write_rows(tmp_path / f"{number}.jsonl", [{"object_id": str(number)}])])
+    left = []
+    for hours in (47, 71, 73):
+        set_clock(monkeypatch, begin + dt.timedelta(hours=hours))
+        home.run("maintain", "--keep", "rejects=1d")
+        left.append(sum(home.rejects().values()))
+    assert left == [2, 2, 0]
 
 
 def world_in(folder: Path) -> tuple[Path, worlds.World]:
