@@ -49,6 +49,7 @@ from pststream.search.question_batch import (
     take_regions,
     window_bounds,
 )
+from pststream.search.reported_terms import read_stop_words, reported_objects
 from pststream.search.stored_conditions import objects_that_meet
 from pststream.search.verified_questions import verified_of
 
@@ -104,7 +105,15 @@ def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
     region. If a term that no segment returns may be among the k, as where segments have few words in common, all are
     returned.
     """
-    return answer_regions(snapshot, regions_of(questions), *window_bounds(snapshot, questions), limits_of(questions))
+    regions, bounds, limits = regions_of(questions), window_bounds(snapshot, questions), limits_of(questions)
+    stop_words = read_stop_words([question.parsed.stop_words for question in questions])
+    more = 0 if stop_words is None else stop_words.sizes
+    rows = answer_regions(reported_objects(snapshot), regions, *bounds, limits + more)
+    if stop_words is None:
+        return rows
+    kept = stop_words.others(rows.question, rows.columns["term"], limits)
+    columns = {name: column.take(pa.array(kept)) for name, column in rows.columns.items()}
+    return AnswerRows(rows.question[kept], ranks(rows.question[kept]), columns)
 
 
 def answer_regions(

@@ -33,6 +33,7 @@ class ObjectSnapshot:
     sources       the data files of each segment; none: the weights of its words are not kept in the cache
     term_weights  the weights of words that are in force
     restricted    the last snapshots of the objects that satisfy a condition, by the condition
+    reported      the objects with the terms of reports (search/reported_terms.py), once they were asked for
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class ObjectSnapshot:
         self.segments, self.sources = [segment for segment, _ in kept], [paths for _, paths in kept]
         self.term_weights = term_weights
         self.restricted: dict[str, ObjectSnapshot] = {}
+        self.reported: ObjectSnapshot | None = None
         self._last_times: dict[int, int] = {}
         self._boundaries: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
 
