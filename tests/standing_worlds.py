@@ -158,6 +158,7 @@ def reported(rnd: random.Random, subscription_id: str, step: int) -> worlds.Row:
         "step": every,
         "created_at": worlds.moment(step),
         **worlds.some_where(f"{subscription_id} {step}"),
+        **worlds.some_stop_words(f"{subscription_id} {step}"),
     }
     if rnd.randrange(4) == 0:
         row["expires_at"] = worlds.moment(step + rnd.choice((1, 10, 50, 100)))

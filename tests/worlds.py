@@ -247,6 +247,13 @@ def some_where(seed: str) -> Row:
     return {"where": {name: rnd.choice(TESTS[name]) for name in chosen}}
 
 
+def some_stop_words(seed: str) -> Row:
+    """Draw the field `stop_words`, for about one in two."""
+    rnd = random.Random(seed)
+    lists = ("en", "sv", ["tea", "東京", "snow_day"], ["Coffee", "FREE", "駅 京"], list(WORDS[:8]), [])
+    return {"stop_words": rnd.choice(lists)} if rnd.randrange(2) else {}
+
+
 # Logs --------------------------------------------------------------------------------------------------------
 
 

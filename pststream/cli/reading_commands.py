@@ -260,6 +260,7 @@ def add_ask_options(command: ArgumentParser) -> None:
         "--distance-scale-m", metavar="METRES", help="topk: distance from which on the place scores 0 (default 25000)"
     )
     one.add_argument("--max-distance-m", metavar="METRES", help="knn: objects farther away do not count")
+    one.add_argument("--stop-words", metavar="LANGUAGE", help="frequent_terms: words that do not count; or a JSON list")
     one.add_argument(
         "--window", metavar="T", help="only objects of this time before, such as 72h; objects=N: the newest N"
     )

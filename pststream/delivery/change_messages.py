@@ -86,11 +86,15 @@ def object_message(batch: ChangeBatch, change: ObjectChange, subscription: Messa
 def report_message(
     batch: ChangeBatch, tick: int, changes: Sequence[TermChange], subscription: MessageSubscription
 ) -> Message:
-    """Build the message of a report: the words that entered and left it, in the order of `changes`."""
+    """Build the message of a report: the words that entered and left it, in the order of `changes`.
+
+    The row of an empty report is no word.
+    """
+    words = [one for one in changes if one.row.count]
     body = {
         **_report_head(batch, tick, subscription),
         "batch_id": batch.batch_id,
-        **{name: [subscription.show_row(one.row) for one in changes if one.change == name] for name in (LEFT, ENTERED)},
+        **{name: [subscription.show_row(one.row) for one in words if one.change == name] for name in (LEFT, ENTERED)},
         "subscription": subscription.shown,
     }
     return Message(body["id"], REPORT, subscription.subscription_id, encode_body(body), subscription.owner)

@@ -46,6 +46,7 @@ REASONS: dict[str, str] = {
     "unreadable_point": "the point cannot be read",
     "unreadable_window": "the duration is not a whole number and s, m, h or d, such as 72h",
     "unreadable_where": "the conditions on attributes cannot be read",
+    "unreadable_stop_words": "the stop words are neither a known language nor a list of words",
     "unreadable_payload": "the payload is not an object, or cannot be stored as JSON",
     "payload_too_long": "the payload is longer than allowed",
     "too_many_steps": "the window or the time since created_at has more steps than allowed",

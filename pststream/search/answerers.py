@@ -51,6 +51,7 @@ from pststream.search.question_batch import (
     take_regions,
     window_bounds,
 )
+from pststream.search.reported_terms import read_stop_words, reported_objects
 from pststream.search.stored_conditions import AskedConditions, conditions_of
 from pststream.search.verified_questions import verified_of
 
@@ -110,8 +111,11 @@ def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
     region. If a term that no segment returns may be among the k, as where segments have few words in common, all are
     returned.
     """
-    asked = regions_of(questions), *window_bounds(snapshot, questions), limits_of(questions)
-    return answer_regions(snapshot, *asked, conditions_of(questions))
+    regions, bounds, limits = regions_of(questions), window_bounds(snapshot, questions), limits_of(questions)
+    stop_words = read_stop_words([question.parsed.stop_words for question in questions])
+    more = 0 if stop_words is None else stop_words.sizes
+    rows = answer_regions(reported_objects(snapshot), regions, *bounds, limits + more, conditions_of(questions))
+    return rows if stop_words is None else stop_words.drop_from(rows, limits)
 
 
 def answer_regions(

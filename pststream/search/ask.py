@@ -173,6 +173,8 @@ def _facts(question: Question, record: Mapping[str, Any]) -> list[tuple[str, str
         facts.append(("Window", f"the {window.objects:,} most recent objects"))
     elif window.micros is not None:
         facts.append(("Window", str(record["window"])))
+    if parsed.stop_words is not None:
+        facts.append(("Stop words", parsed.stop_words.replace(" ", ", ")))
     if question.where is not None:
         facts.append(("Where", question.where))
     if question.as_of is not None:
@@ -184,7 +186,7 @@ def _facts(question: Question, record: Mapping[str, Any]) -> list[tuple[str, str
 
 TYPED_FIELDS = (
     *("keywords", "bbox", "circle", "geometry", "point", "k", "limit", "window", "alpha", "distance_scale_m"),
-    *("max_distance_m", "as_of", "version", FIELD),
+    *("max_distance_m", "stop_words", "as_of", "version", FIELD),
 )
 """Fields of a typed question besides `kind`."""
 

@@ -123,13 +123,11 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
     if len(ids) > MAX_TERMS:
         raise TooManyTerms(f"a segment holds at most {MAX_TERMS} terms of objects, not {len(ids)}")
     distinct, numbers = number_terms(ids)
-    order_of_terms, tiers = _in_tiers(distinct, np.bincount(numbers, minlength=len(distinct)))
-    place_of = np.empty(len(distinct), np.int32)
-    place_of[order_of_terms] = np.arange(len(distinct), dtype=np.int32)
-    terms = distinct[order_of_terms]
-    offsets, row_terms = gather_rows(order, term_offsets, place_of[numbers])
-    starts, postings = transpose(offsets, row_terms, len(terms))
-    posting_offsets = starts.astype(np.int32)
+    of_tier, tiers, places = place_terms(distinct, numbers)
+    terms = distinct[of_tier]
+    offsets, row_terms = gather_rows(order, term_offsets, places)
+    listed = list_terms(codes, times, offsets, row_terms, tiers)
+    posting_offsets, postings = listed["posting_offsets"], listed.pop("rows")
     # Each term is a word of the text of its first row.
     has_first = np.zeros(len(order), bool)
     has_first[postings[posting_offsets[:-1]]] = True
@@ -144,21 +142,48 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
         places=np.column_stack([lon[order], lat[order]]),
         times=times,
         keys=keys,
-        offsets=offsets,
-        row_terms=pack_numbers(row_terms, len(terms)),
-        posting_offsets=posting_offsets,
-        postings=pack_numbers(postings, len(codes)),
         cell_rows=first_rows_of_cells(codes),
         terms=terms,
-        tiers=tiers,
         word_offsets=_narrow(word_offsets),
         words=words,
         id_offsets=_narrow(id_offsets - id_offsets[0]),
         ids=id_bytes[id_offsets[0] : id_offsets[-1]],
-        **list_frequent_terms(codes, times, offsets, row_terms, tiers)._asdict(),
+        **listed,
         bounds=np.array(bounds, np.int64),
     )
     return make_read_only(segment)
+
+
+def place_terms(distinct: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the terms of a segment in its order, as places in `distinct` (int64[T]), the tiers, and the place in that
+    order of each of `numbers`: int32[m].
+
+    distinct   int64[T]: term ids
+    numbers    int[m]: the terms of objects, as places in `distinct`
+    """
+    of_tier, tiers = _in_tiers(distinct, np.bincount(numbers, minlength=len(distinct)))
+    place_of = np.empty(len(distinct), np.int32)
+    place_of[of_tier] = np.arange(len(distinct), dtype=np.int32)
+    return of_tier, tiers, place_of[numbers]
+
+
+def list_terms(
+    codes: np.ndarray, times: np.ndarray, offsets: np.ndarray, row_terms: np.ndarray, tiers: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the arrays of a segment that its terms alone decide, without the words, and `rows`: postings, not packed.
+
+    offsets, row_terms   int32[n+1], int32[m]: the terms of each object
+    """
+    starts, rows = transpose(offsets, row_terms, int(tiers[-1]))
+    return {
+        "offsets": offsets,
+        "row_terms": pack_numbers(row_terms, int(tiers[-1])),
+        "posting_offsets": starts.astype(np.int32),
+        "postings": pack_numbers(rows, len(codes)),
+        "tiers": tiers,
+        **list_frequent_terms(codes, times, offsets, row_terms, tiers)._asdict(),
+        "rows": rows,
+    }
 
 
 def _order_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

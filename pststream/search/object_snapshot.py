@@ -32,6 +32,7 @@ class ObjectSnapshot:
 
     sources       the data files of each segment; none: the weights of its words are not kept in the cache
     term_weights  the weights of words that are in force
+    reported      the objects with the terms of reports (search/reported_terms.py), once they were asked for
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class ObjectSnapshot:
         kept = [(segment, paths) for segment, paths in named if len(segment.keys)]
         self.segments, self.sources = [segment for segment, _ in kept], [paths for _, paths in kept]
         self.term_weights = term_weights
+        self.reported: ObjectSnapshot | None = None
         self._last_times: dict[int, int] = {}
         self._boundaries: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
 

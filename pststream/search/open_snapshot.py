@@ -7,6 +7,7 @@ from functools import lru_cache
 from pststream.base import names
 from pststream.search.object_cache import ObjectCache, ObjectFile, group_files
 from pststream.search.object_snapshot import ObjectSnapshot
+from pststream.search.reported_terms import reports_cache
 from pststream.search.stored_conditions import attribute_cache
 from pststream.search.term_weights import TermWeights
 from pststream.search.verified_questions import texts_cache
@@ -103,7 +104,7 @@ def discard_segments(settings: Settings, groups: Collection[Paths]) -> None:
     cache.
     """
     for paths in groups:
-        for cache in (object_cache, attribute_cache, texts_cache):
+        for cache in (object_cache, attribute_cache, texts_cache, reports_cache):
             cache(settings.cache_dir, settings.cache_bytes).discard(paths)
 
 

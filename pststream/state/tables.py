@@ -592,7 +592,7 @@ _TABLES = (
             Column("ts", TIME, "event time of the object; frequent_terms: the tick", True),
             Column("value", pa.float32(), f"{_VALUE}; threshold, reset: greatest value that the buffer keeps", True),
             Column("rank", pa.int32(), "from 1; entered: after the batch; left: before it", True),
-            Column("term", TEXT, "frequent_terms: a word", True),
+            Column("term", TEXT, "frequent_terms: a word; the empty text: the report has none", True),
             Column("count", INT, "frequent_terms: objects that have it", True),
         ),
         ("batch_id", "bucket", "event", "subscription_key", "object_key", "ts", "rank", "count"),

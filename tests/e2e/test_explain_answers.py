@@ -15,7 +15,7 @@ from tests.commands import Home
 from tests.oracles.standing_answers import StandingObject, StandingSubscription, lives, ranked, stream_time_of
 from tests.oracles.standing_reports import micros
 from tests.oracles.twin import Incarnation, PublishedObject, in_region
-from tests.oracles.twin_expressions import words_of
+from tests.oracles.twin_expressions import parts_of, reported_words
 from tests.oracles.twin_regions import read_box
 from tests.oracles.twin_rows import time_us
 from tests.standing_worlds import StandingTwin, standing_home, write_standing_world
@@ -131,7 +131,7 @@ def test_ticks_and_words_are_those_of_plain_counts(matched: Home) -> None:
     for name, box, k, window, step in REGIONS:
         region = Incarnation("", None, read_box(box), None, None, 0, None)
         inside = [
-            (one, set(words_of(twin.objects[one.key]["text"] or "")))
+            (one, reported_words(parts_of(twin.objects[one.key]["text"] or "")))
             for one in counted
             if in_region(_published(twin.objects[one.key]), region)
         ]

@@ -55,6 +55,7 @@ VALUES = (
 )
 BLANKS = ("", "", "", "", " ", "\t", "  ", "\r")
 COUNTS = ("1", "10", "10.0", "0", "-1", "11", "9007199254740992", "9007199254740993", "99999999999999999999", "1e1")
+STOP_WORDS = ('"en"', '"Swedish"', '"xx"', '["a", "b"]', '"[]"', '""', "null", "7", '["don\'t"]')
 DURATIONS = ('"72h"', '"1h"', '"90m"', '"3600s"', '"2d"', '"0s"', '"1 h"', '"1H"', '"999999999d"', '""', "null", "3600")
 WINDOWS = tuple(f'{{"objects": {rest}}}' for rest in ("9", "9.0", "0", '9, "x": null', '9, "x": 1'))
 ALPHAS = ("0", "1", "0.5", "1.0", "1.0000001", "-0.1", "-0.0", "1e-1", '"0.5"', "null", "true")
@@ -182,6 +183,7 @@ def _insertion_with_memory(rnd: random.Random, number: int) -> list[tuple[str, s
     if kind == "frequent_terms":
         sides = f"[{rnd.randrange(9)}, 1.5, 20, {rnd.choice(('30', _number(rnd, -90)))}]"
         members += [("bbox", sides), ("step", _mostly(rnd, '"1h"', DURATIONS))]
+        members += [("stop_words", rnd.choice(STOP_WORDS))] if rnd.randrange(2) else []
     else:
         place = [("lon", _mostly(rnd, "18.07", NUMBERS)), ("lat", _mostly(rnd, "-59.3", NUMBERS)), ("x", "1")]
         members.append(("point", _mostly(rnd, _object(rnd, place[:2]), ("null", "[1, 2]", _object(rnd, place)))))

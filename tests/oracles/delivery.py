@@ -110,7 +110,7 @@ def changes(
                     event: [
                         {name: row[name] for name in ("rank", "term", "count")}
                         for row in of_tick
-                        if row["event"] == event
+                        if row["event"] == event and row["count"]
                     ]
                     for event in ("left", "entered")
                 },

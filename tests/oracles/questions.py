@@ -12,7 +12,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.oracles.twin_expressions import Parts, holds, parse, parts_of, words_of, words_that_count
+from tests.oracles.twin_expressions import (
+    Parts,
+    holds,
+    parse,
+    parts_of,
+    reported_words,
+    words_of,
+    words_that_count,
+)
 from tests.oracles.twin_regions import distance_m, in_box, in_geometry
 from tests.oracles.twin_rows import meets, time_us
 
@@ -135,7 +143,8 @@ def _scored(objects: list[LoggedObject], question: dict[str, Any], statistics: S
 
 
 def _terms(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]:
-    counts = Counter(word for one in objects if in_region(one, question) for word in one.words)
+    words = [reported_words(one.parts, question.get("stop_words")) for one in objects if in_region(one, question)]
+    counts = Counter(word for some in words for word in some)
     return sorted(counts.items(), key=lambda item: (-item[1], item[0].encode()))[: question["k"]]
 
 

@@ -64,7 +64,7 @@ def report_rows(outcome: Outcome) -> tuple[set[AnswerRow], set[AnswerRow]]:
             step, reached = micros(life.row["step"]), max((one.ts for one in outcome.objects), default=0)
             if life.end is not None:
                 reached = min(reached, life.end - 1)
-            last |= {row for row in rows if row.at == reached // step * step}
+            last |= {row for row in rows if row.at == reached // step * step and row.what}
     return every, last
 
 

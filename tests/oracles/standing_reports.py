@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.oracles.twin import Incarnation, PublishedObject, in_region
+from tests.oracles.twin_expressions import reported_words
 from tests.oracles.twin_regions import read_box, read_circle, read_geometry
 from tests.oracles.twin_rows import meets, time_us
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 Report = tuple[int, int, str, int]
-"""Number of the insertion, tick in microseconds, term, count."""
+"""Number of the insertion, tick in microseconds, term, count; an empty report is one with the term "" and 0 objects."""
 
 
 @dataclass
@@ -66,10 +67,12 @@ def rows_of(objects: Sequence[PublishedObject], standing: Iterable[Standing]) ->
         step, window, region = micros(one.row["step"]), micros(one.row["window"]), one.region
         where = one.row.get("where")
         inside = [thing for thing in objects if in_region(thing, region) and meets(where, thing.attributes)]
-        tick = -(-time_us(one.row["created_at"]) // step) * step
+        words = {thing: reported_words(thing.parts, one.row.get("stop_words")) for thing in inside}
+        tick, had_words = -(-time_us(one.row["created_at"]) // step) * step, False
         while tick <= stream_time and (one.end is None or tick < one.end):
-            counts = Counter(w for thing in inside if tick - window < thing.ts <= tick for w in thing.words)
+            counts = Counter(w for thing in inside if tick - window < thing.ts <= tick for w in words[thing])
             best = sorted(counts.items(), key=lambda term: (-term[1], term[0].encode()))[: one.row["k"]]
-            rows |= {(one.number, tick, term, count) for term, count in best}
+            rows |= {(one.number, tick, term, count) for term, count in best or [("", 0)] * had_words}
+            had_words = bool(best)
             tick += step
     return rows

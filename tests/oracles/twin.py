@@ -297,6 +297,7 @@ FIELDS = {
     + ("where", "at", "expires_at"),
 }
 MEMORY_FIELDS = ("point", "k", "window", "step", "alpha", "distance_scale_m", "max_distance_m")
+MEMORY_FIELDS += ("stop_words",)
 
 
 def has_empty_validity(row: dict[str, Any], now_us: int) -> bool:

@@ -1,10 +1,17 @@
 """Split texts into words, and parse and evaluate keyword expressions as trees: the part of `twin.py` on words."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import regex as re
+
+from tests.oracles import text
 from tests.oracles.text import words as words_of
 from tests.oracles.twin_rows import BadRow
+
+STOP_WORDS = Path(__file__).parents[2] / "pststream" / "queries" / "text" / "stop-words.json"
 
 Tree = tuple[str, Any]
 
@@ -91,6 +98,26 @@ Parts = tuple[tuple[str, ...], ...]
 def parts_of(*texts: str) -> Parts:
     """Split the parts of a text into words."""
     return tuple(tuple(words_of(text)) for text in texts)
+
+
+def reported_words(parts: Parts, stop_words: Any = None) -> set[str]:
+    """Return the words that count in reports, each character of a script without blanks with the one that follows it.
+
+    stop_words   the field of the request: a code, or a list of which each entry is one word or one such pair
+    """
+    counted = set[str]()
+    for words in parts:
+        counted |= {word for word in words if not _is_of_a_script_without_blanks(word)}
+        for word, following in zip(words, words[1:]):
+            if _is_of_a_script_without_blanks(word) and _is_of_a_script_without_blanks(following):
+                counted.add(word + following)
+    if isinstance(stop_words, str):
+        stop_words = json.loads(STOP_WORDS.read_text("utf-8"))[stop_words]["words"].split()
+    return counted - {"".join(words_of(word)) for word in stop_words or ()}
+
+
+def _is_of_a_script_without_blanks(word: str) -> bool:
+    return re.match(text.WITHOUT_BLANKS, word) is not None and not text.is_mark(word[0])
 
 
 def holds(tree: Tree, parts: Parts) -> bool:

@@ -23,7 +23,7 @@ MOST_ROWS = 10_000
 PLACE, BOX = ("lon", "lat"), ("west", "south", "east", "north")
 TEXTS = (
     *("kind", "keywords", "k", "limit", "alpha", "distance_scale_m", "max_distance_m", "where", "window", "as_of"),
-    "version",
+    *("version", "stop_words"),
 )
 """Fields of the form that are fields of a question."""
 
@@ -51,6 +51,9 @@ def question_fields() -> dict[str, Param]:
             _ASKED,
             minimum=1,
             maximum=1e9,
+        ),
+        "stop_words": field(
+            "string", "Stop words", "A language, such as en, or a JSON list of words: frequent_terms.", _ASKED
         ),
         "where": field("string", "Where", 'Conditions on attributes: {"magnitude": {"gte": 5}}. Empty: none.', _ASKED),
         "max_distance_m": field(

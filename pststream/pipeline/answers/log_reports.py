@@ -9,8 +9,8 @@ the objects up to the end of the batch before. Nothing else is kept. Once object
 batch is the one that was logged.
 
 Ticks are the multiples of the step since 1970, numbered by their quotient. A subscription has a report at each tick m
-with `created_at` <= m < its end and m <= stream time, whose window (m - window, m] has an object. All times are
-microseconds.
+with `created_at` <= m < its end and m <= stream time, whose window (m - window, m] has an object with words that count.
+After such a tick, the first one without words has an empty report: a row with NO_WORD. All times are microseconds.
 """
 
 from collections import Counter
@@ -35,6 +35,7 @@ from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.open_snapshot import StoredSegments, list_segments
 from pststream.search.question_batch import take_regions
 from pststream.search.region_terms import answer_shared
+from pststream.search.reported_terms import read_stop_words, reported_objects
 from pststream.search.stored_conditions import ConditionLog, list_conditions
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, commit_files, list_data_files
@@ -286,6 +287,9 @@ def _rank(pair: np.ndarray, rows: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=REPORT_ROWS)
 
 
+NO_WORD = ""
+"""The word of the only row of an empty report, whose count is 0."""
+
 CHANGES = pa.schema(
     [
         *[("event", pa.string()), ("subscription_key", pa.int64()), ("ts", TIME)],
@@ -347,18 +351,23 @@ def report_changes(context: ReportContext, asked: StandingRegions) -> Iterator[p
     common = np.minimum(before.last, after.last)
     made, retracted = TickRanges(common + 1, after.last), TickRanges(common + 1, before.last)
     times = _occupied(context, objects.all, asked, made)
-    for pairs in split_pairs(made, asked.step, asked.window, asked.k, times):
-        yield _changes(asked, pairs, None, _ask(context, objects.after, context.objects_to, asked, pairs))
+    for pairs in split_pairs(made, asked.step, _reach(asked), asked.most, times):
+        yield _changes(asked, pairs, None, _reports(context, objects.after, context.objects_to, asked, pairs))
     for pairs in _split_logged(context, objects, asked, retracted):
         yield _changes(asked, pairs, _reports_before(context, objects, asked, pairs), None)
     for pairs in _touched(context, objects, asked, TickRanges(after.first, common)):
         rows_before = _reports_before(context, objects, asked, pairs)
-        yield _changes(asked, pairs, rows_before, _ask(context, objects.after, context.objects_to, asked, pairs))
+        yield _changes(asked, pairs, rows_before, _reports(context, objects.after, context.objects_to, asked, pairs))
+
+
+def _reach(asked: StandingRegions) -> np.ndarray:
+    """Return how long before its tick an object may change a report: the tick before counts too. int64[n]"""
+    return asked.window + asked.step
 
 
 @lru_cache(maxsize=2)
 def _open_objects(context: ReportContext) -> _Objects:
-    stored = context.segments.open()
+    stored = reported_objects(context.segments.open())
     before, after = (
         stored.without(withdrawn.keys) if withdrawn else stored
         for withdrawn in (context.withdrawn_before, context.withdrawn)
@@ -384,12 +393,12 @@ def _changed_objects(context: ReportContext, stored: ObjectSnapshot) -> tuple[Ob
 def _occupied(
     context: ReportContext, snapshot: ObjectSnapshot, asked: StandingRegions, ranges: TickRanges
 ) -> Intervals:
-    """Return the times in the windows of the ticks that may have objects; without ticks no object is counted."""
+    """Return the times in reach of the ticks that may have objects; without ticks no object is counted."""
     some, none = np.flatnonzero(ranges.last >= ranges.first), np.empty(0, np.int64)
     if not len(some) or not len(snapshot.segments):
         return Intervals(none, none)
     ends = [(ticks * asked.step)[some] for ticks in ranges]
-    low = max(int(snapshot.bounds[:, 0].min()), int((ends[0] - asked.window[some]).min()))
+    low = max(int(snapshot.bounds[:, 0].min()), int((ends[0] - _reach(asked)[some]).min()))
     high = min(int(snapshot.bounds[:, 1].max()), int(ends[1].max()))
     if low > high:
         return Intervals(none, none)
@@ -415,7 +424,7 @@ def _touched(context: ReportContext, objects: _Objects, asked: StandingRegions, 
         chosen[owner[concerned]] = True
         ranges = TickRanges(common.first, np.where(chosen, common.last, common.first - 1))
         for pairs in _split_in_spans(context, asked, ranges, changed):
-            touched = _has_changed_words(context, objects, asked, pairs, asked.window[pairs.owner])
+            touched = _has_changed_words(context, objects, asked, pairs, _reach(asked)[pairs.owner])
             if touched.any():
                 yield Pairs(pairs.owner[touched], pairs.tick[touched])
 
@@ -431,8 +440,8 @@ def _split_logged(
 def _split_in_spans(
     context: ReportContext, asked: StandingRegions, ranges: TickRanges, times: Intervals
 ) -> Iterator[Pairs]:
-    """Yield the ticks of ranges whose windows meet the times, so that each part reads a span of the logged reports."""
-    of_each = asked.step, asked.window, asked.k, times
+    """Yield the ticks of ranges in reach of the times, so that each part reads a span of the logged reports."""
+    of_each = asked.step, _reach(asked), asked.most, times
     for some in [ranges] if context.logged is None else split_by_time(ranges, *of_each):
         yield from split_pairs(some, *of_each)
 
@@ -453,8 +462,32 @@ def _with_logged(context: ReportContext, asked: StandingRegions, ranges: TickRan
 def _reports_before(context: ReportContext, objects: _Objects, asked: StandingRegions, pairs: Pairs) -> pa.RecordBatch:
     """Return the reports before the batch of some pairs: rows of REPORT_ROWS."""
     if context.logged is None:
-        return _ask(context, objects.before, context.objects_after, asked, pairs)
+        return _reports(context, objects.before, context.objects_after, asked, pairs)
     return context.logged.reports(asked.key[pairs.owner], pairs.tick * asked.step[pairs.owner])
+
+
+def _reports(
+    context: ReportContext, snapshot: ObjectSnapshot, up_to_key: int, asked: StandingRegions, pairs: Pairs
+) -> pa.RecordBatch:
+    """Return the reports of pairs about objects up to a key, empty ones among them: rows of REPORT_ROWS."""
+    rows = _ask(context, snapshot, up_to_key, asked, pairs)
+    owner, tick = pairs
+    has_words = np.zeros(len(owner) + 1, bool)
+    has_words[rows.column("pair").to_numpy()] = True
+    # Whether the tick before each has words: it is the pair before, or asked for. The last place stands for none.
+    follows = np.append(False, (owner[1:] == owner[:-1]) & (tick[1:] == tick[:-1] + 1))[: len(owner)]
+    had_words = np.where(follows, has_words[np.arange(len(owner)) - 1], False)
+    first = -(-asked.created_at[owner] // asked.step[owner])
+    unknown = np.flatnonzero(~has_words[:-1] & ~follows & (tick > first))
+    if len(unknown):
+        earlier = Pairs(owner[unknown], tick[unknown] - 1)
+        before = _ask(context, snapshot, up_to_key, asked, earlier, None, 1)
+        had_words[unknown[before.column("pair").to_numpy()]] = True
+    empty = np.flatnonzero(had_words & ~has_words[:-1])
+    given = {"pair": empty, "rank": np.ones(len(empty), np.int64), "count": np.zeros(len(empty), np.int64)}
+    columns = {"term": pa.repeat(NO_WORD, len(empty)), **given}
+    empty_reports = pa.record_batch([pa.array(columns[name]) for name in REPORT_ROWS.names], schema=REPORT_ROWS)
+    return pa.concat_batches([rows, empty_reports])
 
 
 def _has_changed_words(
@@ -480,14 +513,17 @@ def _ask(
     owner, up_to = pairs.owner, pairs.tick * asked.step[pairs.owner]
     after = up_to - (asked.window[owner] if window is None else window)
     limits = asked.k[owner] if most is None else np.full(len(owner), most)
+    stop_words = read_stop_words(asked.stop_words[owner])
     answered = answer_shared(
         snapshot,
         take_regions(asked.regions, owner),
         np.column_stack([after, np.full(len(owner), LAST_KEY)]),
         np.column_stack([up_to, np.full(len(owner), up_to_key)]),
-        limits.astype(np.int64),
+        limits + (0 if stop_words is None else stop_words.sizes),
         context.conditions.asked(asked.key[owner]),
     )
+    if stop_words is not None:
+        answered = stop_words.drop_from(answered, limits)
     columns = {"pair": answered.question, "rank": answered.rank, **answered.columns}
     return pa.RecordBatch.from_pydict({name: columns[name] for name in REPORT_ROWS.names}, schema=REPORT_ROWS)
 

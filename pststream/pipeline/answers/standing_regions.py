@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 
 from pststream.base import names
 from pststream.base.arrays import concatenate_ranges
-from pststream.base.arrow_columns import integers
+from pststream.base.arrow_columns import integers, utf8_of
 from pststream.kernels.questions.codes import place_codes
 from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.pipeline.index.build_index import ending_requests
+from pststream.queries.kinds.contract import STOP_WORDS
 from pststream.queries.kinds.frequent_terms import NAME
 from pststream.queries.shapes.registry import request_schema
 from pststream.search.object_cache import group_request_files
@@ -30,12 +31,12 @@ from pststream.state.slices import KeyRange, read_slices, whole_file
 from pststream.state.tables import TABLES
 from pststream.storage.array_cache import ArrayCache, Paths
 
-LAYOUT = "regions-1"
+LAYOUT = "regions-2"
 """Name and version of the arrays in the node's cache."""
 
 _STORED = TABLES[names.REQUESTS].schema
 _NUMBERS = ("request_key", "effective_at", "expires_at", "k", "window_us", "step_us")
-_INSERTED = pa.schema([*(_STORED.field(name) for name in _NUMBERS), *request_schema()])
+_INSERTED = pa.schema([*(_STORED.field(name) for name in (*_NUMBERS, STOP_WORDS.name)), *request_schema()])
 _DELETED = ("subscription_key", "request_key", "effective_at")
 
 
@@ -45,6 +46,8 @@ class StandingRegions(NamedTuple):
     regions      their pieces
     key          int64    request key
     k            int64
+    most         int64    k, and the number of its stop words
+    stop_words   object   texts, None: none (search/reported_terms.read_stop_words)
     window       int64    microseconds, as all times
     step         int64
     created_at   int64
@@ -55,6 +58,8 @@ class StandingRegions(NamedTuple):
     regions: RegionArrays
     key: np.ndarray
     k: np.ndarray
+    most: np.ndarray
+    stop_words: np.ndarray
     window: np.ndarray
     step: np.ndarray
     created_at: np.ndarray
@@ -121,7 +126,8 @@ class RegionLog:
                 np.minimum.at(end, position[request <= last], at[request <= last])
         regions = take_regions(RegionArrays(*(arrays[name] for name in RegionArrays._fields)), rows)
         k, window, step, created_at = (arrays[name][rows] for name in ("k", "window", "step", "created_at"))
-        return StandingRegions(regions, key, k, window, step, created_at, end_before, end_after)
+        stop_words, most = _take_stop_words(arrays, rows)
+        return StandingRegions(regions, key, k, k + most, stop_words, window, step, created_at, end_before, end_after)
 
     def _deletions(self, key: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield request key, place in `key` (int64[n]) and time of deletions of subscriptions: int64[m] each."""
@@ -184,7 +190,11 @@ def _insertions(rows: pa.Table) -> dict[str, np.ndarray]:
     boxes = regions.boxes[regions.piece_offsets[:-1]]
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2
     order = np.argsort(place_codes(middles[:, 0], middles[:, 1]), kind="stable")
+    lists = batch.column(STOP_WORDS.name).dictionary_encode()
+    data, offsets = utf8_of(lists.dictionary)
+    texts = {"list_bytes": data[offsets[0] : offsets[-1]], "list_offsets": offsets - offsets[0]}
     arrays = {
+        "list": lists.indices.fill_null(-1).to_numpy().astype(np.int64),
         "key": integers(batch, "request_key"),
         "k": integers(batch, "k"),
         "window": integers(batch, "window_us"),
@@ -192,4 +202,15 @@ def _insertions(rows: pa.Table) -> dict[str, np.ndarray]:
         "created_at": integers(batch, "effective_at"),
         "expires_at": integers(batch, "expires_at", names.NEVER_US),
     }
-    return {name: values[order] for name, values in arrays.items()} | take_regions(regions, order)._asdict()
+    return {name: values[order] for name, values in arrays.items()} | texts | take_regions(regions, order)._asdict()
+
+
+def _take_stop_words(arrays: dict[str, np.ndarray], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the texts of the stop words of some insertions, object[n], and the number of words of each, int64[n]."""
+    offsets = arrays["list_offsets"]
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(arrays["list_bytes"])]
+    lists = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
+    # The last one stands for no words.
+    texts = np.array([*lists.to_pylist(), None], object)
+    sizes = np.append(pc.count_substring(lists, " ").to_numpy().astype(np.int64) + 1, 0)
+    return texts[arrays["list"][rows]], sizes[arrays["list"][rows]]

@@ -19,12 +19,13 @@ import pyarrow.dataset as pds
 
 from pststream.base import names
 from pststream.base.arrays import distinct_values, is_among
-from pststream.base.arrow_columns import csr, micros
+from pststream.base.arrow_columns import BREAKS, csr, micros
 from pststream.base.errors import QuestionsBusy, SinkBusy, UsageError
 from pststream.base.progress import Progress, no_progress
 from pststream.engine.running_engine import get_engine
 from pststream.input.run_suites import LONGEST_VALUE
 from pststream.matching.segments import SegmentCache
+from pststream.matching.verified_clauses import TEXT_COLUMNS
 from pststream.pipeline.batch.micro_batch import finish_interrupted_work
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.ingest.deduplicate import ids_of
@@ -49,7 +50,10 @@ from pststream.pipeline.upkeep.row_changes import (
     rewrite_files,
 )
 from pststream.pipeline.upkeep.search_quarantine import find_files_that_name
-from pststream.queries.text.tokenizer import term_id
+from pststream.queries.kinds.contract import split_text
+from pststream.queries.text.phrases import PhraseTable, split_texts
+from pststream.queries.text.tokenizer import phrase_id, term_id
+from pststream.queries.text.words import is_one_of_a_run, reported_words, tokenize
 from pststream.settings import Settings
 from pststream.state import erasures, fetched_files, quarantine, scratch
 from pststream.state.crash_points import crash_point
@@ -73,7 +77,9 @@ EXAMPLE = """--where "text LIKE '%word%' AND ts < '2026-01-01'", with the column
 
 @dataclass(frozen=True)
 class _Log:
-    """Columns of a log: the id, the position, the key by which other tables name the row, time, texts, terms."""
+    """Columns of a log: the id, the position, the key by which other tables name the row, time, texts, terms, and those
+    of the text of an object.
+    """
 
     name: str
     ids: tuple[str, ...]
@@ -82,10 +88,11 @@ class _Log:
     time: str
     texts: tuple[str, ...]
     terms: str
+    text: tuple[str, ...] = ()
 
 
 LOGS = {
-    "objects": _Log(names.OBJECTS, ("object_id",), "object_key", "object_key", "ts", ("text",), "terms"),
+    "objects": _Log(names.OBJECTS, ("object_id",), "object_key", "object_key", "ts", ("text",), "terms", TEXT_COLUMNS),
     "requests": _Log(
         names.REQUESTS,
         ID_COLUMNS,
@@ -104,7 +111,7 @@ class FoundKeys:
 
     keys   int64[n]  ascending: object_key, or subscription_key
     files  int64[n]  numbers of the input files that the rows came from, ascending
-    terms  int64[n]  ascending: terms of the rows
+    terms  int64[n]  ascending: terms of the rows, and pairs of characters that reports count
     since            least time of the rows, microseconds
     texts            beginnings of their texts, keywords, payloads and conditions
     """
@@ -166,7 +173,7 @@ def _joined(parts: list[FoundKeys]) -> FoundKeys:
 def _details(log: _Log, one: Slice, positions: np.ndarray) -> FoundKeys:
     """Read what the rows at these positions (ascending) of a slice have."""
     within = KeyRange(log.position, int(positions[0]) - 1, int(positions[-1]))
-    columns = list(dict.fromkeys([log.position, log.key, log.time, *log.texts, log.terms]))
+    columns = list(dict.fromkeys([log.position, log.key, log.time, *log.texts, log.terms, *log.text]))
     parts = [
         rows.filter(pa.array(is_among(rows.column(log.position).to_numpy(), positions)))
         for rows in read_slices([one], columns, within)
@@ -176,10 +183,20 @@ def _details(log: _Log, one: Slice, positions: np.ndarray) -> FoundKeys:
     return FoundKeys(
         rows.column(log.key).to_numpy(),
         positions >> names.ROW_BITS,
-        terms_of_rows(rows.column(log.terms)),
+        np.append(terms_of_rows(rows.column(log.terms)), _pairs_of_rows(rows, log)),
         int(micros(rows.column(log.time)).min()),
         frozenset(text[:TEXT_BEGINNING] for text in texts),
     )
+
+
+def _pairs_of_rows(rows: pa.RecordBatch, log: _Log) -> np.ndarray:
+    """Return the ids of the pairs of characters that reports count of the texts of rows: int64, in any order."""
+    if not log.text:
+        return np.empty(0, np.int64)
+    texts = rows.select(log.text).filter(pc.invert(pc.string_is_ascii(pc.fill_null(rows.column(log.text[0]), ""))))
+    columns = (column.to_pylist() for column in texts.columns)
+    words = (reported_words(split_text(text, breaks or ())) for text, breaks in zip(*columns, strict=True))
+    return np.array([term_id(word) for some in words for word in some if is_one_of_a_run(word)], np.int64)
 
 
 def terms_of_rows(column: pa.Array) -> np.ndarray:
@@ -212,26 +229,59 @@ def _words_of_answers(terms: np.ndarray, slices: tuple[Slice, ...]) -> dict[int,
     return words
 
 
-def terms_of_others(home: Home, settings: Settings, terms: np.ndarray, erased: KeysByKind) -> np.ndarray:
-    """Return which of these terms (ascending) rows of the logs have that are not erased: int64, ascending."""
+def terms_of_others(home: Home, settings: Settings, words: dict[int, str], erased: KeysByKind) -> np.ndarray:
+    """Return which of these terms rows of the logs have that are not erased: int64, ascending."""
+    terms, pairs = np.array(sorted(words), np.int64), _Pairs.of(words)
     parts = []
     for kind, log in LOGS.items():
         files = addresses_and_rows(home, log.name, list_data_files(home, log.name))
         tasks = split_into_tasks(files) if len(terms) else []
         parts += (
-            get_engine(settings, home).run_tasks(tasks, partial(_others, kind, terms, erased[kind].keys))
+            get_engine(settings, home).run_tasks(tasks, partial(_others, kind, terms, pairs, erased[kind].keys))
             if tasks
             else []
         )
     return _distinct(parts)
 
 
-def _others(kind: str, terms: np.ndarray, erased: np.ndarray, slices: tuple[Slice, ...]) -> np.ndarray:
+class _Pairs(NamedTuple):
+    """Pairs of characters that reports count, as phrases: int64[p] each, by the id of the phrase.
+
+    phrase, term    ids of the phrase and of the pair
+    first, second   ids of the characters
+    """
+
+    phrase: np.ndarray
+    term: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+    @classmethod
+    def of(cls, words: dict[int, str]) -> "_Pairs":
+        """Return the pairs among words by term id; any other word is one of `tokenize`."""
+        split = {term: tuple(map(term_id, tokenize(word))) for term, word in words.items() if is_one_of_a_run(word)}
+        pairs = [(phrase_id(ids), term, *ids) for term, ids in split.items() if len(ids) > 1]
+        return cls(*np.array(sorted(pairs), np.int64).reshape(-1, 4).T)
+
+    def find(self, rows: pa.RecordBatch, log: _Log) -> np.ndarray:
+        """Return the term ids of the pairs that objects have: int64, in any order."""
+        table = PhraseTable(2 * np.arange(len(self.term) + 1), np.stack([self.first, self.second], axis=1).ravel())
+        some = rows.take(pa.array(table.may_have(*csr(rows.column(log.terms)))))
+        text, breaks = (some.column(name) for name in log.text)
+        _, phrases = table.find(split_texts(text.cast(pa.string()), breaks.cast(BREAKS)))
+        return self.term[np.searchsorted(self.phrase, phrases)]
+
+
+def _others(kind: str, terms: np.ndarray, pairs: _Pairs, erased: np.ndarray, slices: tuple[Slice, ...]) -> np.ndarray:
     log, seen = LOGS[kind], np.zeros(len(terms), bool)
-    for rows in read_slices(slices, [log.key, log.terms]):
+    has_pairs = bool(log.text) and len(pairs.term) > 0
+    for rows in read_slices(slices, [log.key, log.terms, *(log.text if has_pairs else ())]):
         stay = ~is_among(rows.column(log.key).to_numpy(), erased)
-        values = terms_of_rows((rows if stay.all() else rows.filter(pa.array(stay))).column(log.terms))
+        rows = rows if stay.all() else rows.filter(pa.array(stay))
+        values = terms_of_rows(rows.column(log.terms))
         seen[np.searchsorted(terms, values[is_among(values, terms)])] = True
+        if has_pairs:
+            seen[np.searchsorted(terms, pairs.find(rows, log))] = True
         if seen.all():
             break
     return terms[seen]
@@ -366,7 +416,7 @@ def _prepare(home: Home, settings: Settings, asked: PendingErasure) -> tuple[Pen
     keys = _find(home, settings, asked)
     words = words_of_terms(home, settings, _distinct([one.terms for one in keys.values()]))
     terms = np.array(sorted(words), np.int64)
-    only = terms[~is_among(terms, terms_of_others(home, settings, terms, keys))].tolist()
+    only = terms[~is_among(terms, terms_of_others(home, settings, words, keys))].tolist()
     texts = tuple(sorted({text for one in keys.values() for text in one.texts}))
     return replace(asked, texts=texts, terms=tuple(only), words=tuple(words[term] for term in only)), keys
 

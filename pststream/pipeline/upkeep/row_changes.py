@@ -285,7 +285,8 @@ class LettersOf(RowChange):
             return {**body, "objects": stay, "count": body["count"] - len(listed) + len(stay)} if stay else None
         if body.get("kind") == REPORT:
             sides = {name: [one for one in body[name] if one["term"] not in self.words] for name in (LEFT, ENTERED)}
-            return {**body, **sides} if any(sides.values()) else None
+            is_left = any(sides.values()) or not any(body[name] for name in sides)
+            return {**body, **sides} if is_left else None
         return body
 
 

@@ -127,6 +127,8 @@ def facts(description: Mapping[str, Any]) -> dict[str, str]:
         shown["Window"] = f"of {show_window(description['window'])}"
     if "step" in description:
         shown["Step"] = f"every {description['step']}"
+    if "stop_words" in description:
+        shown["Stop words"] = ", ".join(description["stop_words"])
     return shown
 
 

@@ -151,6 +151,9 @@ _MOST_BYTES_OF_CHARACTER = 12
 MAX_WHERE_BYTES = 16_384
 """Bytes of the conditions on attributes of a request in their canonical form."""
 
+MAX_STOP_BYTES = 16_384
+"""Bytes of the stop words of a request, parted by blanks."""
+
 _OTHER_BYTES = 65_536
 """More than the other fields of a request need: names, times, blanks."""
 
@@ -179,7 +182,7 @@ class RequestLimits:
     def longest_row(self) -> int:
         """Bytes of a line of JSON above which a request cannot be within the other bounds."""
         known = self.max_id_bytes + self.max_payload_bytes + MAX_CHARACTERS + self.region.longest_text
-        return min(_MOST_BYTES_OF_CHARACTER * (known + MAX_WHERE_BYTES) + _OTHER_BYTES, sys.maxsize)
+        return min(_MOST_BYTES_OF_CHARACTER * (known + MAX_WHERE_BYTES + MAX_STOP_BYTES) + _OTHER_BYTES, sys.maxsize)
 
 
 class IndexPieces(NamedTuple):
@@ -387,6 +390,7 @@ class ParsedQuestion:
     alpha     weight of the place in the score, 0 to 1; the text weighs 1 - alpha
     distance_scale_m  distance in metres from which on the place scores 0
     max_distance_m    greatest distance in metres of an object that counts; None: any
+    stop_words        words that do not count in reports, parted by blanks; None: all count
     """
 
     region: Region | None = None
@@ -399,6 +403,7 @@ class ParsedQuestion:
     alpha: float = 0.0
     distance_scale_m: float = 1.0
     max_distance_m: float | None = None
+    stop_words: str | None = None
 
 
 @dataclass(frozen=True)
@@ -432,3 +437,4 @@ MAX_DISTANCE = Column(
 WINDOW_US = Column("window_us", pa.int64(), "insert: length of a time window, microseconds", nullable=True)
 WINDOW_OBJECTS = Column("window_objects", pa.int64(), "insert: length of a window in objects", nullable=True)
 STEP_US = Column("step_us", pa.int64(), "insert: time between two reports, microseconds", nullable=True)
+STOP_WORDS = Column("stop_words", pa.string(), "insert: words that do not count, parted by blanks", nullable=True)

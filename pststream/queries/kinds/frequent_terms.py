@@ -7,19 +7,28 @@ Source: SSTD, Definition 3, the continuous version: window T, step. Departures:
 - a window does not have its first moment: tick - T < `ts` <= tick. So windows as long as the step share no object;
 - a term counts once for each object that has it;
 - a late object corrects the reports that count it. The paper does not speak of late objects;
-- the duration of a query is the field `expires_at`.
+- the duration of a query is the field `expires_at`;
+- of scripts without blanks pairs of characters count, and `stop_words` do not;
+- the first tick without a word after one with words has an empty report.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
+from pststream.queries.decode_json import decode_json
 from pststream.queries.kinds.answer_query import AnswerQuery, duration_text, kind_with_answers, window_field
 from pststream.queries.kinds.contract import (
+    MAX_STOP_BYTES,
     STEP_US,
+    STOP_WORDS,
     WINDOW_US,
     Description,
     FailedCondition,
@@ -45,10 +54,10 @@ from pststream.queries.kinds.fields import (
     parse_window_column,
     parse_window_field,
 )
-from pststream.queries.raw_fields import ParsedColumns, RawFields
+from pststream.queries.raw_fields import ParsedColumns, RawField, RawFields
 from pststream.queries.shapes import registry as shapes
 from pststream.queries.shapes.contract import Region
-from pststream.queries.text.words import tokenize
+from pststream.queries.text.words import is_one_of_a_run, reported_words, tokenize
 
 # Reports, without the kernels
 
@@ -72,9 +81,14 @@ class RegionQuery(AnswerQuery):
         if not shapes.contains(self.region, stored.lon, stored.lat):
             away = shapes.outside(self.region, stored.lon, stored.lat)
             return FailedCondition(REGION, f"the object lies outside the region: {away}")
-        if not tokenize(stored.text):
-            return FailedCondition(WORDS, "the object has no word to count")
+        if not self.counted_words(stored):
+            others = ", but for stop words" if "stop_words" in self.description else ""
+            return FailedCondition(WORDS, f"the object has no word to count{others}")
         return None
+
+    def counted_words(self, stored: StoredObject) -> set[str]:
+        """Return the words of an object that reports count."""
+        return reported_words(stored.parts).difference(self.description.get("stop_words", ()))
 
 
 def ticks(asked: Description, ts: int, created_at: int, end_at: int | None) -> range:
@@ -98,8 +112,8 @@ REPORTS = TermReports(ticks)
 
 # Requests
 
-FIELDS = frozenset({"k", "window", "step", *shapes.request_fields()})
-COLUMNS = (*shapes.REQUEST_COLUMNS, K, WINDOW_US, STEP_US)
+FIELDS = frozenset({"k", "window", "step", STOP_WORDS.name, *shapes.request_fields()})
+COLUMNS = (*shapes.REQUEST_COLUMNS, K, WINDOW_US, STEP_US, STOP_WORDS)
 
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
@@ -110,7 +124,8 @@ def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str,
     if window > step * limits.max_window_steps:
         detail = f"a window has more than {limits.max_window_steps:,} steps; the setting max_window_steps bounds them"
         raise FieldError("step", "too_many_steps", record["step"], detail)
-    return {"k": k, "window_us": window, "step_us": step, **shapes.to_columns(region)}
+    columns = {"k": k, "window_us": window, "step_us": step, STOP_WORDS.name: parse_stop_words_field(record)}
+    return {**columns, **shapes.to_columns(region)}
 
 
 def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
@@ -122,10 +137,83 @@ def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
         parse_k_column(fields["k"], limits.max_k),
         window,
         ParsedColumns({STEP_US.name: pa.array(step)}, read),
+        _parse_stop_words_column(fields[STOP_WORDS.name]),
     )
     parsed = join_columns(parts)
     few = _within_steps(window.columns[WINDOW_US.name].fill_null(0).to_numpy(), step, limits.max_window_steps)
     return ParsedColumns(parsed.columns, parsed.parsed & few)
+
+
+def parse_stop_words_field(record: Mapping[str, Any]) -> str | None:
+    """Return the field `stop_words`, a language, a list of words or its JSON text, as words parted by blanks.
+
+    They ascend. None without the field or any word. Of two characters of scripts without blanks a word is their pair.
+    Raises FieldError, also for any other word that texts are split at.
+    """
+    given = record.get(STOP_WORDS.name)
+    if given is None or given == "":
+        return None
+    if isinstance(given, str) and not given.lstrip().startswith("["):
+        return _words_of_language(given)
+    try:
+        listed = decode_json(given) if isinstance(given, str) else given
+    except ValueError as error:
+        _refuse(given, f"the list cannot be read: {error}")
+    if not isinstance(listed, list):
+        _refuse(given, "neither a language nor a list of words")
+    words = " ".join(sorted({_stop_word(given, word) for word in listed}))
+    if (size := len(words.encode())) > MAX_STOP_BYTES:
+        _refuse(given, f"the words have {size:,} bytes, more than {MAX_STOP_BYTES:,}")
+    return words or None
+
+
+def _refuse(given: Any, detail: str) -> NoReturn:
+    raise FieldError(STOP_WORDS.name, "unreadable_stop_words", given, f"{STOP_WORDS.name}: {detail}")
+
+
+_LISTS = Path(__file__).parents[1] / "text" / "stop-words.json"
+
+
+@cache
+def stop_words_by_language() -> dict[str, dict[str, str]]:
+    """Return name and words (as STOP_WORDS has them) of each language with a list, by its code of ISO 639-1."""
+    lists: dict[str, dict[str, str]] = json.loads(_LISTS.read_bytes())
+    return lists
+
+
+def _words_of_language(given: str) -> str:
+    lists, asked = stop_words_by_language(), given.strip().casefold()
+    codes = {name: code for code, of in lists.items() for name in (code, of["name"].casefold())}
+    if asked in codes:
+        return lists[codes[asked]]["words"]
+    near = get_close_matches(asked, codes, 1)
+    known = ", ".join(f"{code} ({of['name']})" for code, of in lists.items())
+    advice = f"did you mean {near[0]}? " if near else ""
+    _refuse(given, f"{given[:40]!r} is no known language; {advice}known: {known}; a list has any words")
+
+
+def _stop_word(given: Any, word: Any) -> str:
+    words = tokenize(word) if isinstance(word, str) else []
+    if len(words) == 2 and all(map(is_one_of_a_run, words)):
+        return "".join(words)
+    if not words:
+        _refuse(given, f"{str(word)[:40]!r} has no word")
+    if len(words) > 1:
+        _refuse(given, f"{word[:40]!r} is not one word of texts but {', '.join(words)[:80]}; list those to leave out")
+    return words[0]
+
+
+def _parse_stop_words_column(field: RawField) -> ParsedColumns:
+    """Parse the languages of requests; lists are left to the row parser."""
+    texts = field.texts().dictionary_encode()
+    words: list[str | None] = [None]
+    for language in texts.dictionary.to_pylist():
+        try:
+            words.append(parse_stop_words_field({STOP_WORDS.name: language}))
+        except FieldError:
+            words.append(None)
+    of_row = pa.array(words, pa.string()).take(pa.array(texts.indices.fill_null(-1).to_numpy() + 1))
+    return ParsedColumns({STOP_WORDS.name: of_row}, ~field.filled | of_row.is_valid().to_numpy(zero_copy_only=False))
 
 
 def check_starts(columns: Mapping[str, pa.Array], micros: np.ndarray, limits: RequestLimits) -> np.ndarray:
@@ -152,6 +240,7 @@ def describe(row: Mapping[str, Any]) -> dict[str, Any]:
         "k": row["k"],
         "window": window_field(row),
         "step": duration_text(row["step_us"]),
+        **({STOP_WORDS.name: row[STOP_WORDS.name].split(" ")} if row[STOP_WORDS.name] else {}),
     }
 
 
@@ -181,12 +270,13 @@ def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQ
         region=parse_region_field(record, limits.request.region),
         k=parse_k_field(record, limits.max_k),
         window=parse_window_field(record, counts_objects=False),
+        stop_words=parse_stop_words_field(record),
     )
 
 
 FREQUENT_TERMS_QUESTION = QuestionKind(
     NAME,
-    frozenset({"k", "window", *shapes.request_fields()}),
+    frozenset({"k", "window", STOP_WORDS.name, *shapes.request_fields()}),
     "the most frequent words of a region",
     parse_question,
 )

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.base.arrays import distinct_values, offsets_of
+from pststream.base.arrays import distinct_values, find_among, offsets_of
 from pststream.base.arrow_columns import csr, take_lists, utf8_of
 from pststream.kernels.parsing.phrases import find_owners, find_phrases, hash_pairs, mark_hashes, split_words
 from pststream.kernels.parsing.texts import FOLDED, hash_texts
 from pststream.queries.text.tokenizer import normalized_texts
+from pststream.queries.text.words import ranges_without_blanks
 
 
 class WordSequences(NamedTuple):
@@ -52,6 +53,38 @@ def _parts_of(texts: pa.Array, break_offsets: np.ndarray, breaks: np.ndarray) ->
     starts[~is_first] = breaks + np.repeat(offsets[:-1], np.diff(break_offsets))
     buffers = [None, pa.py_buffer(np.append(starts, offsets[-1])), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.large_string(), len(starts), buffers), part_offsets
+
+
+def are_of_runs(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
+    """Return for which words `words.is_one_of_a_run` is true: bool[n].
+
+    offsets, data   int[n+1], uint8[]: the words as UTF-8; there is one byte at least
+    """
+    start, lengths = offsets[:-1], np.diff(offsets)
+    lead, of_runs = data[np.minimum(start, len(data) - 1)], np.zeros(len(start), bool)
+    # All of these scripts lie above U+07FF, where a character has three bytes or four.
+    for length, least, bits in ((3, 0xE0, 0x0F), (4, 0xF0, 0x07)):
+        rows = np.flatnonzero((lengths >= length) & (lead >= least) & (lead < least + bits + 1))
+        code = lead[rows].astype(np.int64) & bits
+        for place in range(1, length):
+            code = code << 6 | (data[start[rows] + place] & 0x3F)
+        of_runs[rows] = np.searchsorted(ranges_without_blanks(), code, "right") % 2 == 1
+    return of_runs
+
+
+def find_pairs(sequences: WordSequences, among: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the texts with neighbours that are both among some words, and the pairs, each once: int64[n] each.
+
+    among   int64[w], ascending
+    A pair is w times the place of its first word in `among`, plus that of its second word. Texts * w * w < 2^63.
+    """
+    place, is_one = find_among(sequences.words, among)
+    part = np.repeat(np.arange(len(sequences.word_offsets) - 1), np.diff(sequences.word_offsets))
+    first = np.flatnonzero(is_one[:-1] & is_one[1:] & (part[:-1] == part[1:]))
+    text = np.searchsorted(sequences.part_offsets, part[first], "right") - 1
+    square = len(among) * len(among)
+    pairs = distinct_values(text * square + place[first] * len(among) + place[first + 1])
+    return pairs // square, pairs % square
 
 
 class PhraseTable:

@@ -16,7 +16,9 @@ import json
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterable
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 
 UNICODE = "14.0.0"
@@ -41,6 +43,14 @@ is_emoji = partial(_is_in, "emoji")
 
 is_ignorable = partial(_is_in, "ignorable")
 """Whether this code point is default-ignorable: it has no glyph of its own."""
+
+
+def is_one_of_a_run(word: str) -> bool:
+    """Whether this word of `tokenize` is a character, with its marks, of a script that does not part words by blanks.
+
+    The table is the one by which `tokenize` makes such a character a word.
+    """
+    return _is_in("without_blanks", ord(word[0]))
 
 
 def hide_unassigned(text: str) -> str:
@@ -137,6 +147,25 @@ def tokenize(text: str) -> list[str]:
         words += [*_words_without_emoji(text[start : match.start()]), word]
         start = at
     return words + _words_without_emoji(text[start:])
+
+
+def ranges_without_blanks() -> list[int]:
+    """Return the code points at which scripts without blanks begin and end, in turn, ascending."""
+    return _TABLES["without_blanks"]
+
+
+def reported_words(parts: Iterable[str]) -> set[str]:
+    """Return the words of a text, given by its parts, that count in reports of frequent terms.
+
+    In scripts without blanks these are pairs of neighbours, as `tokenize` returns them, in place of single characters.
+    """
+    counted: set[str] = set()
+    for words in map(tokenize, parts):
+        of_run = list(map(is_one_of_a_run, words))
+        counted.update(word for word, is_one in zip(words, of_run) if not is_one)
+        pairs = zip(pairwise(words), pairwise(of_run))
+        counted.update("".join(pair) for pair, are_of_run in pairs if all(are_of_run))
+    return counted
 
 
 def _words_without_emoji(text: str) -> list[str]:

@@ -4,6 +4,7 @@ The rule of the kind is evaluated over all stored objects, and the words of a re
 kernels; the results are compared with the stored answer or report.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -26,10 +27,11 @@ from pststream.queries.kinds.contract import (
     Validity,
 )
 from pststream.queries.kinds.fields import parse_duration, parse_window_field
+from pststream.queries.kinds.frequent_terms import RegionQuery
 from pststream.queries.kinds.keywords import term_of
 from pststream.queries.shapes.contract import Region
 from pststream.queries.shapes.registry import contains
-from pststream.queries.text.words import tokenize
+from pststream.queries.text.words import reported_words, tokenize
 from pststream.reports.commands.explain_matches import PENDING, find_stored_fault
 from pststream.reports.commands.explain_rows import (
     UNREADABLE,
@@ -408,7 +410,7 @@ def _read_report(context: ExplainContext, subscription: StoredSubscription, end:
     asked = asked_answer(subscription, context.ledgers.requests_applied)
     (stored,) = read_stored_answers(context.reader, [asked], end.batch_id, from_micros(end.stream_time))
     tick = asked.tick(from_micros(end.stream_time))
-    rows = sorted((row for row in stored.present if row["ts"] == tick), key=answer_order)
+    rows = sorted((row for row in stored.present if row["ts"] == tick and row["count"]), key=answer_order)
     return Report(None if tick is None else to_micros(tick), rows)
 
 
@@ -416,15 +418,19 @@ def _count_words(
     context: ExplainContext, stored: StoredObject, subscription: StoredSubscription, tick: int, end: AnswerEnd
 ) -> dict[str, int]:
     """Count the objects of a report that have each word of an object; no word if too many objects would be read."""
-    words = {term_of(word): word for word in tokenize(stored.text)}
-    ids = np.array(sorted(words), np.int64)
+    words = cast(RegionQuery, subscription.query).counted_words(stored)
+    pairs = {word for word in words if len(tokenize(word)) > 1}
+    characters = {one for pair in pairs for one in tokenize(pair)}
+    wanted_terms = [term_of(word) for word in characters | words - pairs]
+    of_terms = {term_of(word): word for word in words - pairs}
+    ids = np.array(sorted(of_terms), np.int64)
     first = tick - parse_duration("window", subscription.query.describe()["window"]) + 1
     low, high = (pa.scalar(time, pa.int64()).cast(TIME) for time in (first, tick))
     ts, region = pds.field("ts"), cast(Region, subscription.query.region)
     wanted = (pds.field("object_key") <= end.objects_to) & (ts >= low) & (ts <= high)
-    counts, searched, tested = np.zeros(len(ids), np.int64), 0, 0
-    for rows, attributes in read_objects(context.reader, wanted, subscription.where):
-        may_count = rows.have_any(ids.tolist()) & ~end.withdrawn.contain(rows.key)
+    counts, of_pairs, searched, tested = np.zeros(len(ids), np.int64), Counter(dict.fromkeys(pairs, 0)), 0, 0
+    for rows, attributes in read_objects(context.reader, wanted, subscription.where, with_texts=bool(pairs)):
+        may_count = rows.have_any(wanted_terms) & ~end.withdrawn.contain(rows.key)
         searched, tested = searched + len(rows.key), tested + int(may_count.sum())
         if searched > MAX_SEARCHED or tested > MAX_TESTED:
             return {}
@@ -435,7 +441,9 @@ def _count_words(
         ]
         terms = rows.terms[inside[rows.owner]]
         counts += np.bincount(np.searchsorted(ids, terms[np.isin(terms, ids)]), minlength=len(ids))
-    return {words[term]: count for term, count in zip(ids.tolist(), counts.tolist(), strict=True)}
+        for row in np.flatnonzero(inside).tolist() if pairs else []:
+            of_pairs.update(pairs & reported_words(rows.parts[row]))
+    return {of_terms[term]: count for term, count in zip(ids.tolist(), counts.tolist(), strict=True)} | of_pairs
 
 
 def _list_words(report: Report, counts: dict[str, int], k: int) -> list[dict[str, Any]]:

@@ -42,6 +42,7 @@ _FORM_FIELDS = (
     FormField("alpha", "Alpha", "Weight of the place in the score, 0 to 1.", usual="0.5"),
     FormField("distance_scale_m", "Distance scale", "Metres from which on the place scores 0. Empty: 25,000."),
     FormField("max_distance_m", "Greatest distance", "Metres beyond which objects do not count. Empty: any."),
+    FormField("stop_words", "Stop words", "A language, such as en, or a JSON list of words. Empty: all words count."),
     FormField("where", "Where", 'Conditions on attributes as JSON, such as {"magnitude": {"gte": 5}}. Empty: none.'),
     FormField("window", "Window", "How far back, such as 72h; of knn and topk also objects=1000. Empty: all."),
     FormField("as_of", "As of", "A time, such as 2026-03-01T12:00:00Z. Empty: the newest object."),

@@ -124,7 +124,7 @@ def _shown_change(change: ViewedChange, answers: Answers | None) -> ShownChange:
     if isinstance(answers, RankedAnswers):
         what, value = change.object_id or "(erased)", answers.value_text(answers.sign * change.value)
     else:
-        what, value = change.term or "", counted(change.count or 0, "object")
+        what, value = change.term or "(no word)", counted(change.count or 0, "object")
     entered = "entered" if change.entered else "left"
     return ShownChange(change.batch_id, entered, change.rank, what, change.object_id, change.ts, value)
 
@@ -136,7 +136,7 @@ def _heat(view: AnswerView) -> HeatTable | None:
     totals = Counter[str]()
     for counts in view.ticks.values():
         totals.update(counts)
-    greatest = max(max(counts.values()) for counts in view.ticks.values())
+    greatest = max((count for counts in view.ticks.values() for count in counts.values()), default=1)
     words = sorted(totals, key=lambda word: (-totals[word], word))
     rows = [
         (word, [HeatCell(counts.get(word), counts.get(word, 0) / greatest) for counts in view.ticks.values()])

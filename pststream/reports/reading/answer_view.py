@@ -179,9 +179,9 @@ def _make_view(
     present, as_of = answer.present, stream_time
     if asked.step:
         for row in present:
-            ticks.setdefault(row["ts"], {})[row["term"]] = row["count"]
+            ticks.setdefault(row["ts"], {}).update({row["term"]: row["count"]} if row["count"] else {})
         as_of = asked.tick(stream_time)
-        present = [row for row in present if row["ts"] == as_of]
+        present = [row for row in present if row["ts"] == as_of and row["count"]]
     rows = [
         ViewedRow(rank, row["ts"], row["value"] or 0.0, row["term"], row["count"], **objects.get(row["object_key"], {}))
         for rank, row in enumerate(sorted(present, key=answer_order), 1)

@@ -161,10 +161,10 @@ class StandingAnswers:
         return keys[lives], ticks[lives]
 
     def _read_reports(self, keys: np.ndarray, ticks: np.ndarray) -> pa.Table:
-        """Return the rows of the report of each subscription (int64[n]) at its tick (int64[n], microseconds)."""
+        """Return the words of the report of each subscription (int64[n]) at its tick (int64[n], microseconds)."""
         moments, ts = pa.array(distinct_values(ticks)).cast(TIME), pds.field("ts")
         which = (ts >= moments[0]) & (ts <= moments[-1]) & ts.isin(moments)
-        rows = self._read_log(pa.chunked_array([pa.array(keys)]), which)
+        rows = self._read_log(pa.chunked_array([pa.array(keys)]), which & (pds.field("count") > 0))
         order = np.argsort(keys)
         place = order[np.searchsorted(keys[order], as_numbers(rows.column("subscription_key")))]
         return rows.filter(pa.array(ticks[place] == as_numbers(rows.column("ts"))))

@@ -17,8 +17,10 @@ from pststream.input.parse_requests import parse_requests, request_fields
 from pststream.input.readers import read_requests
 from pststream.input.row_chunks import RecordChunk
 from pststream.queries.kinds.contract import RequestLimits, StoredObject, Validity
+from pststream.queries.kinds.frequent_terms import stop_words_by_language
 from pststream.queries.kinds.registry import KINDS, MOST_ROOM, room_of
 from pststream.queries.shapes.registry import to_json
+from pststream.queries.text.words import tokenize
 from tests.oracles.text import term_id
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -55,7 +57,11 @@ def stored(record: dict[str, Any]) -> dict[str, Any]:
         (TOPK | {"distance_scale_m": 50_000}, {"distance_scale_m": 50_000.0, "step_us": None}),
         (TERMS, {"window_us": 72 * HOUR, "step_us": HOUR, "k": 10, "west": [1.0], "keywords": None, "clauses": None}),
         (TERMS | {"bbox": None, "circle": {**POINT, "radius_m": 9}}, {"circle": [18.07, 59.33, 9.0]}),
-        (TERMS | {"created_at": "2026-02-27T00:00:00Z"}, {"step_us": HOUR}),
+        (TERMS | {"created_at": "2026-02-27T00:00:00Z"}, {"step_us": HOUR, "stop_words": None}),
+        (TERMS | {"stop_words": ["Tea", "東 京", "東京", "的", "tea", "C#"]}, {"stop_words": "c tea 東京 的"}),
+        (TERMS | {"stop_words": ' ["a", "the"]'}, {"stop_words": "a the"}),
+        (TERMS | {"stop_words": []}, {"stop_words": None}),
+        (TERMS | {"stop_words": ""}, {"stop_words": None}),
     ],
 )
 def test_accepted(record: dict[str, Any], columns: dict[str, Any]) -> None:
@@ -96,6 +102,13 @@ def test_accepted(record: dict[str, Any], columns: dict[str, Any]) -> None:
         (TERMS | {"window": None}, "window", "missing"),
         (TERMS | {"window": {"objects": 5}}, "window", "unreadable_window"),
         (TERMS | {"step": None}, "step", "missing"),
+        (TERMS | {"stop_words": 7}, "stop_words", "unreadable_stop_words"),
+        (TERMS | {"stop_words": {"en": 1}}, "stop_words", "unreadable_stop_words"),
+        (TERMS | {"stop_words": ["the", 7]}, "stop_words", "unreadable_stop_words"),
+        (TERMS | {"stop_words": ["?"]}, "stop_words", "unreadable_stop_words"),
+        (TERMS | {"stop_words": '["the"'}, "stop_words", "unreadable_stop_words"),
+        (TERMS | {"stop_words": [f"w{number}" for number in range(4_000)]}, "stop_words", "unreadable_stop_words"),
+        (KNN | {"stop_words": "en"}, "stop_words", "field_of_another_kind"),
         (TERMS | {"step": "0m"}, "step", "out_of_range"),
         (TERMS | {"step": 3600}, "step", "unreadable_window"),
         (TERMS | {"step": "259s"}, "step", "too_many_steps"),
@@ -108,6 +121,38 @@ def test_accepted(record: dict[str, Any], columns: dict[str, Any]) -> None:
 def test_rejected(record: dict[str, Any], field: str, reason: str) -> None:
     accepted, (reject,) = parse(record)
     assert (accepted, reject["field"], reject["reason"]) == ([], field, reason)
+
+
+@pytest.mark.parametrize("language", ["en", "English", " EN "])
+def test_a_language_stands_for_its_words(language: str) -> None:
+    row = stored(TERMS | {"stop_words": language})
+    words = row["stop_words"].split(" ")
+    assert {"the", "and", "not"} <= set(words) and words == sorted(set(words))
+    assert KINDS["frequent_terms"].read_query(row).describe()["stop_words"] == words
+
+
+def test_each_list_has_words_that_texts_have() -> None:
+    lists = stop_words_by_language()
+    assert len(lists) >= 10
+    for code, one in lists.items():
+        words = one["words"].split(" ")
+        assert len(code) == 2 and one["name"].istitle() and 40 < len(words) < 100
+        assert words == sorted(set(words)) and all(tokenize(word) == [word] for word in words), code
+
+
+@pytest.mark.parametrize(
+    ("stop_words", "detail"),
+    [
+        ("englisch", "stop_words: 'englisch' is no known language; did you mean english? known: da (Danish), "),
+        ("xx", "stop_words: 'xx' is no known language; known: da (Danish), de (German), en (English), "),
+        (["don't"], 'stop_words: "don\'t" is not one word of texts but don, t; list those to leave out'),
+        (["什么的"], "stop_words: '什么的' is not one word of texts but 什, 么, 的; list those to leave out"),
+        (["ok", "!"], "stop_words: '!' has no word"),
+    ],
+)
+def test_what_is_wrong_with_stop_words(stop_words: Any, detail: str) -> None:
+    _, (reject,) = parse(TERMS | {"stop_words": stop_words})
+    assert reject["detail"].startswith(detail)
 
 
 @pytest.mark.parametrize(

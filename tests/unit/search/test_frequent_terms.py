@@ -29,6 +29,7 @@ from tests.unit.search.worlds import (
     some_question,
     some_region,
 )
+from tests.worlds import some_stop_words
 
 WAYS = [name for name in COUNT_WAYS if name != "single"]
 
@@ -47,6 +48,7 @@ def neighbours(rnd: random.Random, rows: list[Row], count: int) -> list[dict]:
     for number in range(count):
         window, as_of = rnd.choice(windows)
         question = {"question_id": "q", "kind": "frequent_terms", "window": window, "as_of": as_of}
+        question |= some_stop_words(f"{question} {number}")
         region = some_region(rnd) if number % 5 == 0 else {"bbox": some_box(rnd)}
         drawn.append({**question, **region, "k": rnd.choice((1, 2, 5, 20, 10_000))})
     return drawn

@@ -36,6 +36,8 @@ KNN = {"question_id": "q", "kind": "knn", "point": {"lon": 1, "lat": 2}, "k": 3}
         ({**TOPK, "keywords": "..."}, "keywords", "unreadable_expression"),
         ({**TERMS, "k": None}, "k", "missing"),
         ({**TERMS, "keywords": "a"}, "keywords", "field_of_another_kind"),
+        ({**TERMS, "stop_words": "klingon"}, "stop_words", "unreadable_stop_words"),
+        ({**RANGE, "stop_words": "en"}, "stop_words", "field_of_another_kind"),
         ({**TERMS, "window": {"objects": 5}}, "window", "unreadable_window"),
         ({**RANGE, "k": 3}, "k", "field_of_another_kind"),
         ({**RANGE, "keyword": "tea"}, "keyword", "unknown_field"),

@@ -26,7 +26,7 @@ from pststream.search.term_weights import TermWeights
 from pststream.state.tables import TABLES
 from tests.oracles.questions import LoggedObject, Statistics, answer, logged
 from tests.oracles.twin_rows import raw_attributes
-from tests.worlds import CITY, JOINS, LATS, LONS, RADII_M, START, WORDS, some_attributes, some_where
+from tests.worlds import CITY, JOINS, LATS, LONS, RADII_M, START, WORDS, some_attributes, some_stop_words, some_where
 
 STEP_US = 600_000_000
 LIMITS = QuestionLimits()
@@ -112,6 +112,7 @@ def some_question(rnd: random.Random, kind: str, objects: Sequence[Row]) -> dict
         return {**question, **some_region(rnd), "limit": rnd.choice((None, None, 1, 3, 1000))}
     if kind == "frequent_terms":
         del question["keywords"]
+        question |= some_stop_words(str(question))
         return {**question, **some_region(rnd), "k": rnd.choice((1, 2, 5, 20, 10_000))}
     if rnd.random() < 0.3:
         question["window"] = {"objects": rnd.choice((1, 2, 7, 50, 10_000))}

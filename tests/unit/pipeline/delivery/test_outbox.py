@@ -225,6 +225,24 @@ def test_large_digests_list_a_hundred(hand_home: Home) -> None:
     assert len(listed) == 12
 
 
+def test_a_report_without_words_has_no_row(hand_home: Home) -> None:
+    """The row of an empty report is none of a message; a late object corrects it."""
+    seq = add_file(hand_home, "requests", [insertion(1, "s1") | STANDING[2]])
+    words, none = log_key(seq, 1), {"term": "", "count": 0, "rank": 1}
+    corrected = [{"event": "left", **none}, {"event": "entered", "term": "tea", "count": 1, "rank": 1}]
+    rows = [log_row(1, subscription_key=words, ts=at(60), **none)]
+    rows += [log_row(2, subscription_key=words, ts=at(60), **row) for row in corrected]
+    add_answer_rows(hand_home, names.ANSWER_LOG, rows, part="change")
+    for batch in (1, 2):
+        add_batch(hand_home, stream_time=at(60 * batch), changes={"frequent_terms": batch})
+    listed = messages(hand_home)
+    assert listed == expected_messages(hand_home, 0)
+    assert [(m["correction"], m["left"], m["entered"]) for m in listed] == [
+        (False, [], []),
+        (True, [], [{"rank": 1, "term": "tea", "count": 1}]),
+    ]
+
+
 def test_messages_and_examples_have_the_schema_of_the_page(busy_home: Home) -> None:
     """docs/delivery.md has the schema as JSON, and an example of an `entered` and of a `report`."""
     texts = [block.text for block in blocks(ROOT / "docs" / "delivery.md") if block.words[:1] == ("json",)]

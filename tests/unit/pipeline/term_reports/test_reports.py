@@ -20,12 +20,13 @@ from tests.commands import Home, new_home
 from tests.erased_homes import set_clock
 from tests.oracles.standing_reports import Report, micros, reports_of, standing_of
 from tests.oracles.twin import PublishedObject
-from tests.oracles.twin_expressions import words_of
+from tests.oracles.twin_expressions import parts_of, words_of
 from tests.oracles.twin_rows import time_us
 from tests.worlds import moment, write_rows
 
 Row = dict[str, Any]
-WORDS = ("tea", "coffee", "cake", "été", "zoo")
+WORDS = ("tea", "coffee", "cake", "été", "the", "東京駅", "京", "ก็ดี")
+STOP_WORDS = (None, None, "en", ["Tea", "東京", "ETE", "ก็ดี"], list(WORDS[:5]))
 
 
 def some_objects(rnd: random.Random, count: int) -> list[Row]:
@@ -33,7 +34,7 @@ def some_objects(rnd: random.Random, count: int) -> list[Row]:
     rows = []
     for n in range(count):
         step = n * 400 // count - (rnd.randrange(150) if rnd.randrange(4) == 0 else 0)
-        text = " ".join(rnd.sample(WORDS, rnd.randrange(4)))
+        text = rnd.choice((" ", "")).join(rnd.sample(WORDS, rnd.randrange(4)))
         lon, lat = rnd.choice((-180.0, 0.0, 1.0, 2.0, 180.0)), rnd.choice((-1.0, 0.0, 1.0))
         rows.append({"object_id": f"o{n}", "ts": moment(step), "lon": lon, "lat": lat, "text": text})
     return rows
@@ -54,7 +55,7 @@ def some_requests(rnd: random.Random, count: int) -> list[Row]:
         )
         row = {"op": "insert", "subscription_id": f"s{n}", "kind": "frequent_terms", "created_at": moment(created)}
         window, step = rnd.choice((("3h", "1h"), ("1h", "5h"), ("12h", "90m"), ("2d", "6h"), ("45m", "45m")))
-        expires = rnd.choice((None, None, moment(created + 200)))
+        expires, row["stop_words"] = rnd.choice((None, None, moment(created + 200))), rnd.choice(STOP_WORDS)
         rows.append(row | region | {"k": rnd.choice((1, 2, 4)), "window": window, "step": step, "expires_at": expires})
         if rnd.randrange(3) == 0:
             at = moment(created + rnd.choice((1, 60, 180, 600)))
@@ -66,7 +67,9 @@ def some_requests(rnd: random.Random, count: int) -> list[Row]:
 
 def published(rows: list[Row]) -> list[PublishedObject]:
     return [
-        PublishedObject(r["object_id"], time_us(r["ts"]), r["lon"], r["lat"], frozenset(words_of(r["text"])), (), r)
+        PublishedObject(
+            r["object_id"], time_us(r["ts"]), r["lon"], r["lat"], frozenset(words_of(r["text"])), parts_of(r["text"]), r
+        )
         for r in rows
     ]
 
@@ -113,7 +116,7 @@ def assert_shown(
         newest[one.number] = reached - reached % micros(one.row["step"])
     wanted = []
     for n in newest:
-        rows = [(term, count) for other, tick, term, count in expected if (other, tick) == (n, newest[n])]
+        rows = [(term, count) for other, tick, term, count in expected if (other, tick) == (n, newest[n]) and term]
         rows.sort(key=lambda row: (-row[1], row[0].encode()))
         wanted += [(ids[n], newest[n], rank, *row) for rank, row in enumerate(rows, 1)]
     answers = read_rows(home, "answers", folder)
@@ -202,8 +205,8 @@ def test_a_withdrawal_asks_for_the_reports_of_its_objects(
     home.match()
     left = [row for row in things if row["object_id"] != "06:10"]
     assert logged_reports(home) == reports_of(published(left), asked)
-    # Two subscriptions, then three ticks: which of them are concerned, before and after.
-    assert erased or sum(pairs) == 2 + 3 + 3 + 3
+    # Two subscriptions, then three ticks and the one after them: which of them are concerned, before and after.
+    assert erased or sum(pairs) == 2 + 4 + 4 + 4
 
 
 def test_a_batch_that_passes_no_tick_counts_no_stored_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +294,38 @@ def test_the_erasure_of_the_newest_object_leaves_stream_time(tmp_path: Path) -> 
     assert logged_reports(home) == reports_of(published(things + later), asked + deletion)
 
 
+def test_the_first_tick_without_a_word_sends_an_empty_report(tmp_path: Path) -> None:
+    """A late object corrects it, and moves it; later ticks without a word send nothing."""
+    home, asked = made_home(tmp_path), [ON_THE_DAY | {"k": 2, "window": "1h", "stop_words": ["end"]}]
+    counted(home, tmp_path, "r", asked, "requests")
+    things = at_times(("02:30", "tea"), ("07:00", "end"))
+    shown = lambda rows: sorted((row["as_of"][11:13], row["change"], row["term"], row["count"]) for row in rows)  # noqa: E731
+    assert shown(counted(home, tmp_path, "o", things)) == [("03", "entered", "tea", 1), ("04", "entered", "", 0)]
+    assert read_rows(home, "answers", tmp_path) == [] and home.run("answers", "s")["answers"] == []
+    late = at_times(("03:20", "cake"))
+    assert shown(counted(home, tmp_path, "late", late)) == [
+        ("04", "entered", "cake", 1),
+        ("04", "left", "", 0),
+        ("05", "entered", "", 0),
+    ]
+    home.run("withdraw", "--object-id", "02:30")
+    assert shown(counted(home, tmp_path, "end", at_times(("08:00", "end")))) == [("03", "left", "tea", 1)]
+    left = [*late, *things[1:], *at_times(("08:00", "end"))]
+    assert logged_reports(home) == reports_of(published(left), asked)
+    assert home.run("check", "--all")["success"]
+
+
+def test_erased_pairs_of_characters_leave_the_reports(tmp_path: Path) -> None:
+    """A pair stays that another text has."""
+    home, asked = made_home(tmp_path), [ON_THE_DAY | {"k": 9}]
+    counted(home, tmp_path, "r", asked, "requests")
+    things = at_times(("08:05", "東京駅の"), ("08:10", "東、京"), ("08:20", "駅 の?"), ("09:00", "京 x 駅"))
+    assert {row["term"] for row in counted(home, tmp_path, "o", things)} == {"東京", "京駅", "駅の", "x"}
+    home.run("erase", "--object-id", "08:05")
+    assert {row["term"] for row in read_rows(home, "changes", tmp_path)} == {"東京", "駅の", "x"}
+    assert home.run("check", "--all")["success"]
+
+
 def test_a_late_object_corrects_a_report_whose_objects_were_erased(tmp_path: Path) -> None:
     home, asked = made_home(tmp_path), [ON_THE_DAY | {"k": 1}]
     things = at_times(("08:05", "cake"), ("08:10", "cake"), ("08:15", "cake"), ("08:20", "tea"), ("08:25", "tea"))
@@ -335,11 +370,12 @@ def test_reports_of_removed_objects_are_removed_with_them(tmp_path: Path, monkey
     home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
     home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
     home.match()
-    assert [row["term"] for row in read_rows(home, "changes", tmp_path)] == ["word0", "word1", "word2", "word3"]
+    terms = [row["term"] for row in read_rows(home, "changes", tmp_path)]
+    assert sorted(terms) == ["", "", "word0", "word1", "word2", "word3"]
     set_clock(monkeypatch, dt.datetime(2026, 3, 6, tzinfo=dt.UTC))
     expired = home.run("maintain", "--keep", "objects=2d,matches=2d")["rows_expired"]
-    assert expired == {"answer_log": 2, "objects": 2}
-    assert [row["term"] for row in read_rows(home, "changes", tmp_path)] == ["word2", "word3"]
+    assert expired == {"answer_log": 4, "objects": 2}
+    assert sorted(row["term"] for row in read_rows(home, "changes", tmp_path)) == ["word2", "word3"]
     assert home.run("check", "--all")["success"]
 
 
@@ -356,4 +392,5 @@ def test_stream_time_that_jumps_over_years_costs_only_ticks_with_objects(tmp_pat
     home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
     home.match()
     hours = ("1990-01-01T01:00:00Z", "2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z")
-    assert logged_reports(home) == {(0, time_us(hour), "tea", 1) for hour in hours}
+    empty = (0, time_us("1990-01-01T02:00:00Z"), "", 0)
+    assert logged_reports(home) == {(0, time_us(hour), "tea", 1) for hour in hours} | {empty}

@@ -154,6 +154,7 @@ def test_letters_of_objects_subscriptions_and_words() -> None:
         {"kind": "report", "left": rows_of("tea"), "entered": rows_of("secret", "cake")},
         {"kind": "report", "left": [], "entered": rows_of("secret")},
         {"kind": "report", "left": [], "entered": rows_of("tea")},
+        {"kind": "report", "left": [], "entered": []},
     ]
     names = [("", "s")] * len(bodies) + [("", "gone"), ("ada", "gone")]
     rows = [
@@ -165,7 +166,7 @@ def test_letters_of_objects_subscriptions_and_words() -> None:
     left = {row["message_id"]: json.loads(row["message"]) for row in stay.to_pylist()}
     smaller = {"3": {**bodies[3], "count": 149, "objects": [{"object_id": "b"}]}}
     smaller["6"] = {**bodies[6], "entered": [{"rank": 2, "term": "cake", "count": 1}]}
-    assert left == {str(n): bodies[n] for n in (1, 2, 5, 8)} | smaller | {"10": bodies[1]} and count == 6
+    assert left == {str(n): bodies[n] for n in (1, 2, 5, 8, 9)} | smaller | {"11": bodies[1]} and count == 6
 
 
 FILES, ROWS, TEXT = 6, 16, 1_000_000

@@ -378,6 +378,25 @@ def test_ticks_and_words_of_a_report(hand_home: Home) -> None:
         assert (found["state"], found["condition"]) == ("not counted", condition)
 
 
+def test_pairs_and_stop_words_of_a_report(hand_home: Home) -> None:
+    texts = [
+        thing(1, "a", 10, text="東京 tea"),
+        thing(2, "b", 20, text="the 東京駅"),
+        thing(3, "c", 30, text="京東 tea"),
+        thing(4, "last", 70, text="the 駅 tea!"),
+    ]
+    home = make_home(hand_home, REGION | {"stop_words": "tea the"}, report(東京=2, 京東=1), texts)
+    document, _ = explained_answer(home, "b")
+    assert (document["state"], document["problem"]) == ("counted", None)
+    assert document["pairs"][0]["answer"]["words"] == [
+        {"word": "東京", "count": 2, "rank": 1, "missed_by": None},
+        {"word": "京駅", "count": 1, "rank": None, "missed_by": 0},
+    ]
+    found = explained_answer(home, "last")[0]
+    assert (found["state"], found["condition"]) == ("not counted", "words")
+    assert found["pairs"][0]["reason"] == "the object has no word to count, but for stop words"
+
+
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
