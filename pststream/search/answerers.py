@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pststream.base.arrays import concatenate_ranges, distinct_values
+from pststream.base.arrays import concatenate_ranges, distinct_values, is_among
 from pststream.kernels.questions.codes import unpack_numbers
 from pststream.kernels.questions.count_terms import (
     CountedSegment,
@@ -51,7 +52,7 @@ from pststream.search.question_batch import (
     take_regions,
     window_bounds,
 )
-from pststream.search.reported_terms import read_stop_words, reported_objects
+from pststream.search.reported_terms import reported_objects
 from pststream.search.stored_conditions import AskedConditions, conditions_of
 from pststream.search.verified_questions import verified_of
 
@@ -102,6 +103,48 @@ class _Counts(NamedTuple):
 
 _Merged = tuple[np.ndarray, _Counts, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Some questions, the counts of segments, and what `merge_counts` returns of them: offsets, places, sums, exact."""
+
+
+class StopWords(NamedTuple):
+    """The stop words of questions or subscriptions, q of them.
+
+    An answer without its stop words has the terms that an answer with as many rows more has besides these.
+
+    sizes     int64[q]      how many each has
+    lists     int64[q]      number of its list, -1: none
+    words     large_string[w]
+    listed    int64[]       the words of the lists, ascending: w times the number of the list, plus the place in `words`
+    """
+
+    sizes: np.ndarray
+    lists: np.ndarray
+    words: pa.Array
+    listed: np.ndarray
+
+    def drop_from(self, rows: AnswerRows, limits: np.ndarray) -> AnswerRows:
+        """Return answers, by question, without stop words; at most so many rows of each question (int64[q])."""
+        terms = rows.columns["term"].cast(pa.large_string())
+        place = pc.index_in(terms, value_set=self.words).fill_null(-1).to_numpy()
+        own = self.lists[rows.question]
+        kept = np.flatnonzero((own < 0) | (place < 0) | ~is_among(own * len(self.words) + place, self.listed))
+        of = rows.question[kept]
+        kept = kept[np.arange(len(of)) - np.searchsorted(of, of) < limits[of]]
+        columns = {name: column.take(pa.array(kept)) for name, column in rows.columns.items()}
+        return AnswerRows(rows.question[kept], ranks(rows.question[kept]), columns)
+
+
+def read_stop_words(texts: Sequence[str | None] | np.ndarray) -> StopWords | None:
+    """Return the stop words of questions or subscriptions, texts of words parted by blanks; None: none has any."""
+    encoded = pa.array(texts, pa.large_string()).dictionary_encode()
+    if not len(encoded.dictionary):
+        return None
+    lists = pc.split_pattern(encoded.dictionary, " ")
+    words = pc.list_flatten(lists).dictionary_encode()
+    number = encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
+    parents = pc.list_parent_indices(lists).to_numpy().astype(np.int64)
+    listed = np.sort(parents * len(words.dictionary) + words.indices.to_numpy())
+    sizes = np.append(pc.list_value_length(lists).to_numpy(), 0).astype(np.int64)
+    return StopWords(sizes[number], number, words.dictionary, listed)
 
 
 def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:

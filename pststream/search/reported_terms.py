@@ -1,27 +1,22 @@
 """Give objects the terms that count in reports of frequent terms: words, and pairs of characters without blanks.
 
-An answer without its stop words has the terms that an answer with as many rows more has besides these.
-
 In scripts that do not part words by blanks each character is a word, of which pairs of neighbours count instead. A
 segment whose texts have such characters gets other terms, derived once from the words of its texts in order and kept in
 the node's cache; all other segments are as they are.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.base.arrays import distinct_values, find_among, is_among, make_read_only, offsets_of
+from pststream.base.arrays import distinct_values, find_among, make_read_only, offsets_of
 from pststream.base.arrow_columns import utf8_of
 from pststream.kernels.parsing.texts import hash_texts
 from pststream.kernels.questions.codes import unpack_numbers
 from pststream.queries.text.phrases import WordSequences, are_of_runs, find_pairs
 from pststream.search import object_segments
-from pststream.search.answer_rows import AnswerRows, ranks
 from pststream.search.object_segments import ObjectSegment, list_terms, place_terms
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.verified_questions import SegmentTexts, texts_of_segment
@@ -48,46 +43,6 @@ def reported_objects(snapshot: ObjectSnapshot) -> ObjectSnapshot:
         snapshot.reported = ObjectSnapshot(segments, snapshot.sources, snapshot.term_weights)
         snapshot.reported.reported = snapshot.reported
     return snapshot.reported
-
-
-class StopWords(NamedTuple):
-    """The stop words of questions or subscriptions, q of them.
-
-    sizes     int64[q]      how many each has
-    lists     int64[q]      number of its list, -1: none
-    words     large_string[w]
-    listed    int64[]       the words of the lists, ascending: w times the number of the list, plus the place in `words`
-    """
-
-    sizes: np.ndarray
-    lists: np.ndarray
-    words: pa.Array
-    listed: np.ndarray
-
-    def drop_from(self, rows: AnswerRows, limits: np.ndarray) -> AnswerRows:
-        """Return answers, by question, without stop words; at most so many rows of each question (int64[q])."""
-        terms = rows.columns["term"].cast(pa.large_string())
-        place = pc.index_in(terms, value_set=self.words).fill_null(-1).to_numpy()
-        own = self.lists[rows.question]
-        kept = np.flatnonzero((own < 0) | (place < 0) | ~is_among(own * len(self.words) + place, self.listed))
-        of = rows.question[kept]
-        kept = kept[np.arange(len(of)) - np.searchsorted(of, of) < limits[of]]
-        columns = {name: column.take(pa.array(kept)) for name, column in rows.columns.items()}
-        return AnswerRows(rows.question[kept], ranks(rows.question[kept]), columns)
-
-
-def read_stop_words(texts: Sequence[str | None] | np.ndarray) -> StopWords | None:
-    """Return the stop words of questions or subscriptions, texts of words parted by blanks; None: none has any."""
-    encoded = pa.array(texts, pa.large_string()).dictionary_encode()
-    if not len(encoded.dictionary):
-        return None
-    lists = pc.split_pattern(encoded.dictionary, " ")
-    words = pc.list_flatten(lists).dictionary_encode()
-    number = encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
-    parents = pc.list_parent_indices(lists).to_numpy().astype(np.int64)
-    listed = np.sort(parents * len(words.dictionary) + words.indices.to_numpy())
-    sizes = np.append(pc.list_value_length(lists).to_numpy(), 0).astype(np.int64)
-    return StopWords(sizes[number], number, words.dictionary, listed)
 
 
 def _reported_segment(snapshot: ObjectSnapshot, number: int) -> ObjectSegment:

@@ -31,11 +31,12 @@ from pststream.engine.task_context import cache_place
 from pststream.pipeline.answers.log_rows import CHANGE, ENTERED, LEFT, SCHEMA, complete_rows, slices_of
 from pststream.pipeline.answers.standing_regions import RegionLog, RegionShare, StandingRegions, list_regions
 from pststream.queries.kinds.frequent_terms import NAME
+from pststream.search.answerers import read_stop_words
 from pststream.search.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.search.open_snapshot import StoredSegments, list_segments
 from pststream.search.question_batch import take_regions
 from pststream.search.region_terms import answer_shared
-from pststream.search.reported_terms import read_stop_words, reported_objects
+from pststream.search.reported_terms import reported_objects
 from pststream.search.stored_conditions import ConditionLog, list_conditions
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, commit_files, list_data_files

@@ -47,7 +47,7 @@ class StandingRegions(NamedTuple):
     key          int64    request key
     k            int64
     most         int64    k, and the number of its stop words
-    stop_words   object   texts, None: none (search/reported_terms.read_stop_words)
+    stop_words   object   texts, None: none (search/answerers.read_stop_words)
     window       int64    microseconds, as all times
     step         int64
     created_at   int64

@@ -13,6 +13,7 @@ from pststream.kernels.questions.codes import unpack_numbers
 from pststream.queries.text.phrases import are_of_runs
 from pststream.queries.text.words import is_one_of_a_run, ranges_without_blanks, reported_words, tokenize
 from pststream.search import reported_terms
+from pststream.search.answerers import ANSWERERS
 from pststream.search.object_segments import build_object_segment
 from pststream.search.object_snapshot import ObjectSnapshot
 from pststream.search.reported_terms import reported_objects
@@ -106,9 +107,7 @@ def test_a_pair_counts_the_objects_that_its_keyword_finds(tmp_path: Path) -> Non
     texts = ("新年快乐", "新年", "新 年!", "年新", "新x年")
     rows = [(1 << 32 | n, f"o{n}", n, 0.0, 0.0, text) for n, text in enumerate(texts)]
     snapshot, box = snapshot_of(tmp_path, rows), {"question_id": "q", "bbox": [-1, -1, 1, 1]}
-    terms = worlds.answer_questions(
-        "frequent_terms", snapshot, worlds.asked([box | {"kind": "frequent_terms", "k": 1}])
-    )
+    terms = ANSWERERS["frequent_terms"](snapshot, worlds.asked([box | {"kind": "frequent_terms", "k": 1}]))
     assert (terms.columns["term"].to_pylist(), terms.columns["count"].to_pylist()) == (["新年"], [3])
-    found = worlds.answer_questions("range", snapshot, worlds.asked([box | {"keywords": "新年"}]))
+    found = ANSWERERS["range"](snapshot, worlds.asked([box | {"keywords": "新年"}]))
     assert len(found.question) == 3 and tokenize("新年") == ["新", "年"]
