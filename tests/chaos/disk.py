@@ -31,9 +31,13 @@ class Disk:
         left = rnd.choice((0, 0, 4096, 12_000))
         if not self.mounted:
             return self._limit(process, left)
+        self.leave(left)
+
+    def leave(self, free: int) -> None:
+        """Leave so many bytes free on a disk that is mounted."""
         for _ in range(TRIES):  # other processes write in the meantime
             usage = os.statvfs(self.folder)
-            if self._resize((usage.f_blocks - usage.f_bfree) * usage.f_frsize + left):
+            if self._resize((usage.f_blocks - usage.f_bfree) * usage.f_frsize + free):
                 return
         raise AssertionError("the disk does not shrink")
 

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
+from pststream.base import names
 from pststream.engine import worker_daemon
+from pststream.state.home import Home as State
+from pststream.tables.delta_tables import read_table
 from tests import worlds
 from tests.bad_store import BadStore, Uploader, bad_store
 from tests.chaos.clock import Clock
@@ -32,9 +35,25 @@ AHEAD_SECONDS = 3600
 """How far ahead of the clock objects of a wrong clock are; they are accepted."""
 
 
+class Erased(NamedTuple):
+    """The id of an object and a subscription that were erased together.
+
+    after   number of the last file of the log before
+    """
+
+    after: int
+    name: str
+
+
 @dataclass
 class ChaosEnvironment:
-    """Everything that faults affect, and the counts of faults."""
+    """Everything that faults affect, and the counts of faults.
+
+    ahead        the objects of a wrong clock, in the order in which they are withdrawn: id, and file of each
+    others       files that have landed besides those of the world: kind, and path
+    killing      ids of rows that kill their batch, and must be set aside
+    most_rounds  how many runs a good file has waited at most beside hostile ones
+    """
 
     seed: int
     folder: Path
@@ -51,7 +70,10 @@ class ChaosEnvironment:
     noticed: int = 0
     given: list[tuple[str, Path]] = field(default_factory=list)
     ahead: list[tuple[str, Path]] = field(default_factory=list)
-    """The objects of a wrong clock, in the order in which they are withdrawn: id, and file of each."""
+    others: list[tuple[str, Path]] = field(default_factory=list)
+    killing: list[str] = field(default_factory=list)
+    erased: list[Erased] = field(default_factory=list)
+    most_rounds: int = 0
 
     def __post_init__(self) -> None:
         pairs = zip(self.world.requests, self.world.objects, strict=True)
@@ -173,6 +195,12 @@ def wait_until_matched(environment: ChaosEnvironment, watching: Watching) -> Non
             pulse.get("state") == "idle" and not pulse["waiting_files"] and heart.stat().st_mtime > landed + 0.6
         )
     )
+
+
+def done_files(environment: ChaosEnvironment) -> list[dict[str, Any]]:
+    """Return the rows of `files` that are done, in the order of the log."""
+    rows = read_table(State(environment.home.path).table(names.FILES)).to_pylist()
+    return sorted((row for row in rows if row["status"] == "done"), key=lambda row: int(row["file_seq"]))
 
 
 def restore(home: Home, backup: Path) -> None:

@@ -25,6 +25,9 @@ COMMAND_STEPS = (
 WITHDRAW_STEPS = ("withdraw.restored", "withdraw.named", "withdraw.done")
 """Steps at which `withdraw` kills itself."""
 
+ERASE_STEPS = ("erase.started", "erase.discarded", "erase.recorded", "erase.removed", "erase.files_deleted")
+"""Steps at which `erase` kills itself."""
+
 WATCHER_FAULTS = {
     "python_worker_killed": 8,
     "sink_failing": 3,
@@ -47,9 +50,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Episode:
-    """Faults of one process: `life` of a watcher, `crash` of one at a step, `command`, `job`, `bucket`, `restore`,
-    `power`, `withdraw`.
-    """
+    """Faults of one process: `life` of a watcher, `crash` of one at a step, a command that is killed, hostile files."""
 
     kind: str
     faults: tuple[Fault, ...]
@@ -62,7 +63,7 @@ def plan(seed: int, faults: int) -> list[Episode]:
     episodes: list[Episode] = []
     left = faults
     while left > 0:
-        for episode in _block(rnd, steps, f"{seed} {len(episodes)}", min(left, 37)):
+        for episode in _block(rnd, steps, f"{seed} {len(episodes)}", min(left, 41)):
             episodes.append(Episode(episode.kind, episode.faults[-left:]))  # a life keeps its last fault
             left -= len(episodes[-1].faults)
             if left == 0:
@@ -76,23 +77,23 @@ def counts(episodes: list[Episode]) -> dict[str, int]:
 
 
 def _block(rnd: random.Random, steps: tuple[Iterator[str], Iterator[str]], seed: str, size: int) -> list[Episode]:
-    """Draw episodes with about `size` faults; 37 cover all kinds. A kill takes ten times a bad answer."""
+    """Draw episodes with about `size` faults; 41 cover all kinds. A kill takes ten times a bad answer."""
     crashes = [
         Episode("crash", (Fault("driver_killed_at_step", f"{seed} crash {n}", next(steps[0])),))
-        for n in range(max(1, size * 2 // 37))
+        for n in range(max(1, size * 2 // 41))
     ]
     faults = [
         Fault(kind, f"{seed} warm {n}")
         for n, kind in enumerate(
-            rnd.choices(list(WATCHER_FAULTS), list(WATCHER_FAULTS.values()), k=max(2, size * 10 // 37))
+            rnd.choices(list(WATCHER_FAULTS), list(WATCHER_FAULTS.values()), k=max(2, size * 10 // 41))
         )
     ]
     end = Fault(rnd.choice(("driver_killed", "jvm_killed")), f"{seed} end")
     buckets = [
         Episode(
-            "bucket", tuple(Fault("s3_answer_bad", f"{seed} s3 {number} {n}") for n in range(max(3, size * 11 // 37)))
+            "bucket", tuple(Fault("s3_answer_bad", f"{seed} s3 {number} {n}") for n in range(max(3, size * 11 // 41)))
         )
-        for number in range(max(1, size * 2 // 37))
+        for number in range(max(1, size * 2 // 41))
     ]
     others = [
         Episode("command", (Fault("command_killed", f"{seed} command", next(steps[1])),)),
@@ -101,5 +102,13 @@ def _block(rnd: random.Random, steps: tuple[Iterator[str], Iterator[str]], seed:
         Episode("power", (Fault("power_cut", f"{seed} power"),)),
         Episode("withdraw", (Fault("withdrawal_killed", f"{seed} withdraw", rnd.choice(WITHDRAW_STEPS)),)),
     ]
+    hostile = [
+        Episode("erase", (Fault("erasure_killed", f"{seed} erase", rnd.choice(ERASE_STEPS)),)),
+        Episode("row", (Fault("batch_killed_by_row", f"{seed} row", rnd.choice(("object", "request"))),)),
+        Episode("readers", (Fault("readers_killed_by_files", f"{seed} readers"),)),
+        Episode("oversized", (Fault("file_does_not_fit", f"{seed} oversized"),)),
+    ]
     block = [Episode("life", (*faults, end)), *crashes, *buckets]
-    return rnd.sample(block, len(block)) + rnd.sample(others, 4 if size >= 37 else 0)
+    if size >= 41:
+        block += [*rnd.sample(others, 4), *hostile]
+    return rnd.sample(block, len(block))

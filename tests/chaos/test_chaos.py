@@ -11,7 +11,18 @@ from pststream.tables.delta_tables import read_table
 from tests.chaos.command_faults import killed_withdrawal, power_cut
 from tests.chaos.compare import DELIVERY_ERRORS, ERRORS, compare, is_right
 from tests.chaos.environment import chaos_environment
-from tests.chaos.plan import COMMAND_STEPS, STEPS, WATCHER_FAULTS, WITHDRAW_STEPS, Episode, Fault, counts, plan
+from tests.chaos.hostile_faults import hostile_row, killed_erasure, killed_readers, oversized
+from tests.chaos.plan import (
+    COMMAND_STEPS,
+    ERASE_STEPS,
+    STEPS,
+    WATCHER_FAULTS,
+    WITHDRAW_STEPS,
+    Episode,
+    Fault,
+    counts,
+    plan,
+)
 from tests.chaos.run import SEVERAL, quiet, run, without_effect
 from tests.chaos.watcher_faults import FAILED
 
@@ -23,8 +34,9 @@ def test_the_plan_is_that_of_its_seed() -> None:
     assert sum(counts(plan(7, 296)).values()) == 296
     assert sum(counts(plan(7, FAULTS)).values()) == FAULTS
     kinds = {"driver_killed", "jvm_killed", "driver_killed_at_step", "command_killed", "airflow_job_killed"}
-    commands = {"data_file_corrupted", "power_cut", "withdrawal_killed"}
-    assert set(counts(plan(7, 296))) == {*kinds, *WATCHER_FAULTS, *commands, "s3_answer_bad"}
+    commands = {"data_file_corrupted", "power_cut", "withdrawal_killed", "erasure_killed"}
+    hostile = {"batch_killed_by_row", "readers_killed_by_files", "file_does_not_fit"}
+    assert set(counts(plan(7, 296))) == {*kinds, *WATCHER_FAULTS, *commands, *hostile, "s3_answer_bad"}
     faults = [fault for episode in plan(7, 296) for fault in episode.faults]
     assert len({fault.seed for fault in faults}) == len(faults)
 
@@ -32,7 +44,8 @@ def test_the_plan_is_that_of_its_seed() -> None:
 def test_the_steps_are_those_of_the_product() -> None:
     root = Path(__file__).parents[2] / "pststream"
     text = "".join(path.read_text("utf-8") for path in root.rglob("*.py")).replace("{kind}", "objects")
-    for step in {*STEPS, *COMMAND_STEPS, *WITHDRAW_STEPS} - {"ingest.requests_written"}:
+    text = text.replace("{cause}", "erase")
+    for step in {*STEPS, *COMMAND_STEPS, *WITHDRAW_STEPS, *ERASE_STEPS} - {"ingest.requests_written"}:
         assert f'"{step}"' in text, step
     assert f'"{FAILED} (' in text
 
@@ -76,6 +89,26 @@ def test_power_cuts_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         summary = compare(chaos)
     assert is_right(summary), summary
     assert chaos.injected["power_cut"] >= CUTS / 2
+
+
+@pytest.mark.e2e
+@pytest.mark.chaos
+@pytest.mark.timeout(1500)
+def test_hostile_files_and_rows_cost_nothing_else(tmp_path: Path) -> None:
+    faults = [("batch_killed_by_row", "object"), ("erasure_killed", ERASE_STEPS[0]), ("readers_killed_by_files", "")]
+    faults += [("batch_killed_by_row", "request"), ("file_does_not_fit", "")]
+    faults += [("erasure_killed", step) for step in ERASE_STEPS[1:]]
+    episodes = {"batch_killed_by_row": hostile_row, "erasure_killed": killed_erasure, "file_does_not_fit": oversized}
+    with chaos_environment(tmp_path / "chaos", 13, 5 * len(faults)) as chaos:
+        for number, (kind, detail) in enumerate(faults):
+            episodes.get(kind, killed_readers)(chaos, Episode(kind, (Fault(kind, f"{kind} {number}", detail),)))
+            print(kind, detail, chaos.injected, chaos.most_rounds)
+        quiet(chaos)
+        summary = compare(chaos)
+        is_mounted = chaos.disk.mounted
+    assert is_right(summary), summary
+    assert chaos.injected == Counter(kind for kind, _ in faults if is_mounted or kind != "file_does_not_fit")
+    assert (summary["set_aside"], summary["erased"]) == (2, len(ERASE_STEPS))
 
 
 @pytest.mark.e2e

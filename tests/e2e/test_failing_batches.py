@@ -2,7 +2,6 @@
 had been withdrawn.
 """
 
-import datetime as dt
 import os
 import signal
 import time
@@ -17,16 +16,16 @@ from pststream.base.errors import RetryableError
 from pststream.engine.contract import TasksStalled
 from pststream.engine.local_engine import LocalEngine
 from pststream.pipeline.batch import failed_tries, micro_batch, route_task
-from pststream.pipeline.batch.failed_tries import FAILING, SUSPECTS, TRIAL, TRYING
-from pststream.pipeline.index import build_index
+from pststream.pipeline.batch.failed_tries import FAILING, PARTNERS, SUSPECTS, TRIAL, TRYING
 from pststream.settings import load_settings
 from pststream.state.home import Home as State
 from pststream.tables.ledgers import Ledger
 from tests import worlds
-from tests.command_process import SERVER, run_command
+from tests.command_process import SERVER
 from tests.commands import KILLED, Home, new_home
 from tests.e2e.test_withdraw import asked, lines, thing
 from tests.kill_and_rerun import table_of
+from tests.killing_rows import KILLING_AT, run_beside
 from tests.oracles.twin import Withdrawal, outcome_of
 from tests.oracles.twin_rows import LogFile
 
@@ -35,47 +34,7 @@ pytestmark = pytest.mark.e2e
 KNN = {"keywords": "*", "bbox": None, "kind": "knn", "point": {"lon": 1.0, "lat": 1.0}, "k": 3, "window": "1h"}
 TERMS = {"keywords": None, "kind": "frequent_terms", "k": 3, "window": "1h", "step": "1h"}
 MOST_DEATHS = 20
-FILES_OF_TRIES = (FAILING, SUSPECTS, TRIAL, TRYING)
-
-
-KILLING_STEP = 9
-"""Insertions with this `created_at` kill whoever makes pieces of them, or, of "any request", all do."""
-
-
-def _run_with_killer(kind: str, words: list[str], environment: dict[str, str], err: str) -> None:
-    """Run a command that dies when an object with this id is routed, or, of "any", any object; of "request", when an
-    index piece is made of such an insertion.
-    """
-    find_workers, pieces_of_kind = route_task._find_workers, build_index._pieces_of_kind
-    killing = dt.datetime.fromisoformat(worlds.moment(KILLING_STEP))
-
-    def die_of_request(of_kind: Any, inserted: pa.RecordBatch) -> Any:
-        starts = inserted.column("effective_at").to_pylist()
-        if (kind == "request" and killing in starts) or (kind == "any request" and starts):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return pieces_of_kind(of_kind, inserted)
-
-    build_index._pieces_of_kind = die_of_request
-
-    def die(objects: pa.RecordBatch, *others: Any) -> Any:
-        ids = objects.column("object_id").to_pylist()
-        if kind in ids or (kind == "any" and ids):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return find_workers(objects, *others)
-
-    route_task._find_workers = die
-    run_command(words, environment, os.devnull, err, str(Path.cwd()))
-
-
-def run_beside(kind: str, home: Home, *words: str) -> int | None:
-    """Return the exit code of a command in a process that an object kills."""
-    arguments = [*words, "--home", str(home.path)]
-    process = SERVER.Process(
-        target=_run_with_killer, args=(kind, arguments, dict(os.environ), f"{home.path}-err"), daemon=True
-    )
-    process.start()
-    process.join(500)
-    return process.exitcode
+FILES_OF_TRIES = (FAILING, PARTNERS, SUSPECTS, TRIAL, TRYING)
 
 
 @pytest.fixture
@@ -140,7 +99,7 @@ QUERIES = ("q0", "q1", "q2", "q3", "q4")
 def with_requests(home: Home, path: Path, *left_out: str, **more: Any) -> Path:
     """Ingest five subscriptions, the third of which kills; return the path of their file."""
     names = [name for name in QUERIES if name not in left_out]
-    rows = [asked(name, KILLING_STEP) | more if name == "q2" else asked(name, 1) for name in names]
+    rows = [asked(name, created_at=KILLING_AT) | more if name == "q2" else asked(name, 1) for name in names]
     file = lines(path, *({k: v for k, v in row.items() if v is not None} for row in rows))
     assert home.ingest("requests", [file])["accepted"] == len(names)
     return file
@@ -183,6 +142,53 @@ def test_a_request_that_kills_its_batch_is_set_aside(home: Home, tmp_path: Path,
     assert not [name for name in FILES_OF_TRIES if (home.path / name).exists()]
 
 
+@pytest.mark.parametrize(
+    ("kind", "is_late", "more"),
+    [
+        ("served", False, {}),
+        ("matched", True, {}),
+        *(
+            pytest.param(*one, marks=pytest.mark.deep)
+            for one in (("matched", False, {}), ("served", True, {}), ("matched", False, KNN), ("served", False, KNN))
+        ),
+    ],
+)
+def test_a_request_that_kills_once_it_is_in_the_index_is_set_aside(
+    home: Home, tmp_path: Path, kind: str, is_late: bool, more: dict[str, Any]
+) -> None:
+    if is_late:  # the batch with it dies when it is matched with the stored object o10
+        home.match()
+    file = with_requests(home, tmp_path / "q.jsonl", **more)
+    if not is_late:
+        home.match()
+        assert ("o10" in {one[0] for one in home.exported() if one[2] == "q2"}) == (not more)
+    last = lines(tmp_path / "3.jsonl", *(thing(f"p{n}", n) for n in range(10, 16)))
+    home.ingest("objects", [last])
+    assert run_until_done(kind, home) > 1
+    (reject,) = home.run("rejects")["rejects"]
+    assert (Path(reject["file"]), reject["row"], reject["reason"], reject["raw"]) == (file, 3, "set_aside", "q2")
+    twin = filled(tmp_path / "twin")
+    with_requests(twin, tmp_path / "others.jsonl", "q2")
+    twin.ingest("objects", [last])
+    twin.match()
+    assert home.exported() == twin.exported() and answers_of(home) == answers_of(twin)
+    # A replay makes the pieces of a subscription with memory again, up to the batch that ends it.
+    for words in ("check --all", *(() if more else ("replay --last 2",)), "plan", "maintain", "check --all"):
+        assert run_beside(kind, home, *words.split()) == 0, Path(f"{home.path}-err").read_text()[-3000:]
+    later = lines(tmp_path / "4.jsonl", thing("p16", 16))
+    home.ingest("objects", [later])
+    assert run_beside(kind, home, "match", "--until-empty") == 0
+    assert {one[2] for one in home.exported() if one[0] == "p16"} == {"s", "later", *QUERIES} - {"q2"}
+    assert not [name for name in FILES_OF_TRIES if (home.path / name).exists()]
+
+
+def test_an_object_that_kills_with_several_subscriptions_is_set_aside_itself(home: Home) -> None:
+    assert run_until_done("paired killer", home) > 2
+    rejects = [(one["kind"], one["raw"], one["reason"]) for one in home.run("rejects")["rejects"]]
+    assert rejects == [("objects", "killer", "set_aside")], Path(f"{home.path}-err").read_text()
+    assert {one[2] for one in home.exported()} == {"s", "later"}
+
+
 STEPS = ("withdraw.named", "ingest.started", "ingest.requests_written", "ingest.done")
 
 
@@ -201,6 +207,24 @@ def test_a_request_is_set_aside_once(home: Home, tmp_path: Path, step: str) -> N
     assert [one["reason"] for one in home.run("rejects")["rejects"]] == ["set_aside"]
     home.run("check", "--all")
     assert {one[2] for one in home.exported()} == {"s", "later", *QUERIES} - {"q2"}
+
+
+@pytest.mark.parametrize("step", [STEPS[0], *(pytest.param(one, marks=pytest.mark.deep) for one in STEPS[1:])])
+def test_a_request_in_the_index_is_set_aside_once(home: Home, tmp_path: Path, step: str) -> None:
+    with_requests(home, tmp_path / "q.jsonl")
+    home.match()
+    home.ingest("objects", [lines(tmp_path / "3.jsonl", thing("p", 11))])
+    assert home.crash("match.started", "match").code == KILLED
+    rows = table_of(home, "requests").to_pyarrow_table(filters=[("subscription_id", "=", "q2")])
+    key = rows["request_key"][0].as_py()
+    batch: dict[str, Any] = dict(Ledger(State(home.path)).unfinished_batch() or {})
+    range = (batch["batch_id"], batch["objects_to"], batch["requests_to"])
+    failed_tries.write_failing(State(home.path), failed_tries.Failing(0, range, 2, 0, (key - 1, key), 2, 1))
+    assert home.crash(step, "match", "--until-empty").code == KILLED
+    assert run_until_done("matched", home) == 0
+    assert [one["raw"] for one in home.run("rejects", "--reason", "set_aside")["rejects"]] == ["q2"]
+    home.run("check", "--all")
+    assert {one[2] for one in home.exported() if one[0] == "p"} == {"s", "later", *QUERIES} - {"q2"}
 
 
 def test_a_replacement_that_is_set_aside_ends_the_old_subscription(home: Home, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Let each process of Python with this folder on its path die of input files by their names, as of a native reader.
 
-abort.csv aborts, kill.csv is ended by the kernel, sleep.csv never ends, allocate.csv takes all memory. A file of
-requests or questions has such a name in a row: {"dies": "kill.csv"}.
+abort.csv aborts, kill.csv is ended by the kernel, sleep.csv never ends, allocate.csv takes all memory, and fail.csv
+raises an error that nobody has foreseen. A file of requests or questions has such a name in a row, as in
+{"dies": "kill.csv"}.
 """
 
 import json
@@ -30,6 +31,7 @@ DEATHS = {
     "sleep.csv": lambda: time.sleep(1e6),
     "allocate.csv": _allocate,
     "lack.csv": lambda: bytearray(1 << 60),
+    "fail.csv": lambda: {}["fail"],
 }
 _read_csv = readers._READERS["csv"]
 _read_requests = readers.read_json_requests
@@ -41,7 +43,8 @@ def _die_or_read(path: str, *arguments: Any) -> Iterator[Any]:
 
 
 def _die_or_read_requests(path: str, *arguments: Any) -> Iterator[Any]:
-    for line in Path(path).read_text("utf-8").splitlines():
+    content = Path(path).read_bytes()
+    for line in content.splitlines() if b'"dies"' in content else ():
         DEATHS.get(json.loads(line).get("dies", ""), lambda: None)()
     return _read_requests(path, *arguments)
 

@@ -71,6 +71,17 @@ class TermStatistics:
 
 
 @dataclass(frozen=True)
+class Erasure:
+    """The erasure of all rows with some ids; the watermark stays."""
+
+    object_ids: frozenset[str] = frozenset()
+    subscription_ids: frozenset[str] = frozenset()
+
+
+LogEntries = Iterable[LogFile | Withdrawal | TermStatistics | Erasure]
+
+
+@dataclass(frozen=True)
 class PublishedObject:
     """An accepted object."""
 
@@ -135,7 +146,7 @@ MatchAll = Callable[[list[PublishedObject], list[Incarnation]], set[tuple[str, i
 
 
 def outcome_of(
-    log: Iterable[LogFile | Withdrawal | TermStatistics],
+    log: LogEntries,
     lateness_seconds: int = DAY_SECONDS,
     now_us: int = 0,
     match_all: MatchAll | None = None,
@@ -154,6 +165,11 @@ def outcome_of(
                 objects.withdraw(file)
             for name in file.subscription_ids:
                 requests.lives[name].pop()
+            continue
+        if isinstance(file, Erasure):
+            objects.accepted = [one for one in objects.accepted if one.object_id not in file.object_ids]
+            for name in file.subscription_ids:
+                requests.lives.pop(name, None)
             continue
         if isinstance(file, TermStatistics):
             outcome.counted = list(objects.accepted)

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator
 from math import asin, cos, degrees, floor, pi, sin
 
 from tests.oracles import twin, twin_expressions, twin_regions
-from tests.oracles.twin import DAY_SECONDS, Incarnation, Outcome, PublishedObject, TermStatistics, Withdrawal
+from tests.oracles.twin import DAY_SECONDS, Incarnation, LogEntries, Outcome, PublishedObject
 from tests.oracles.twin_expressions import Tree
 from tests.oracles.twin_regions import EARTH_RADIUS_M
-from tests.oracles.twin_rows import LogFile
 
 SQUARE_DEGREES = 0.1
 MOST_SQUARES = 400
@@ -25,9 +24,7 @@ WORLD = (-180.0, -90.0, 180.0, 90.0)
 Square = tuple[int, int]
 
 
-def outcome_of(
-    log: Iterable[LogFile | Withdrawal | TermStatistics], lateness_seconds: int = DAY_SECONDS, now_us: int = 0
-) -> Outcome:
+def outcome_of(log: LogEntries, lateness_seconds: int = DAY_SECONDS, now_us: int = 0) -> Outcome:
     """Do the same as `twin.outcome_of`, faster."""
     return twin.outcome_of(log, lateness_seconds, now_us, match_all=all_matches, split=words_of)
 

@@ -5,7 +5,8 @@ home while it runs, `trying.json` with the range of the batch, which is deleted 
 stop by a signal, but not after MemoryError, nor when no task has ended for TRY_SECONDS. So a file that is found later
 is a try that died; `failing.json` counts them. Requests that a batch had to leave out, as it died with them, are
 indexed in halves without a result: `trial.json` notes such a trial while it runs, and `suspects.json` has the range in
-which the request that dies is.
+which the request that dies is. A batch that cannot get smaller is matched with halves of the subscriptions in the
+index, without a result; `partners.json` notes such a trial.
 """
 
 import json
@@ -40,6 +41,10 @@ from pststream.tables.ledgers import MAX_ROW, Ledger
 from pststream.tables.log_events import SET_ASIDE, is_set_aside, withdrawn_requests
 
 TRYING, FAILING, TRIAL, SUSPECTS = "trying.json", "failing.json", "trial.json", "suspects.json"
+PARTNERS = "partners.json"
+
+NOBODY = (-1, -1)
+"""Partners of a batch that dies without subscriptions, or with several of them alone, or with none."""
 
 TRY_SECONDS = 3_600
 """A try of a batch fails if no task that matches its objects ends for so long; the next try has fewer objects."""
@@ -55,12 +60,19 @@ class Failing(NamedTuple):
     range   of the batch whose tries are counted: its number, and where it ends in both logs
     deaths  tries with this range that died
     others  how many had died when other objects could be matched; 0: they were not matched
+    partners         keys of insertions in the index, after < key <= up to, with one of which the batch dies; (): not
+                     sought yet; NOBODY
+    partner_deaths   trials with these that died
+    partner_others   how many had died when the batch could be matched with others; 0: it was not
     """
 
     up_to: int = 0
     range: tuple[int, ...] = ()
     deaths: int = 0
     others: int = 0
+    partners: tuple[int, ...] = ()
+    partner_deaths: int = 0
+    partner_others: int = 0
 
 
 class Suspects(NamedTuple):
@@ -111,7 +123,7 @@ def count_dead_trial(home: Home) -> None:
 def read_failing(home: Home) -> Failing | None:
     """Return what is known of tries that died; None if nothing is."""
     known = _read(home, FAILING)
-    return None if known is None else Failing(**known | {"range": tuple(known["range"])})
+    return None if known is None else Failing(**known | {name: tuple(known[name]) for name in ("range", "partners")})
 
 
 def write_failing(home: Home, failing: Failing) -> None:
@@ -141,6 +153,22 @@ def count_deaths(home: Home, batch: Mapping[str, Any]) -> Failing:
             failing = failing._replace(deaths=failing.deaths + 1)
             write_failing(home, failing)
         home.files.delete([TRYING])
+    return _count_dead_partners(home, failing)
+
+
+def _count_dead_partners(home: Home, failing: Failing) -> Failing:
+    """Narrow the partners of a batch to those of a trial that has died."""
+    if (tried := _read(home, PARTNERS)) is None:
+        return failing
+    trial = after, up_to = tuple(tried["range"])
+    if failing.partners == trial != NOBODY:
+        failing = failing._replace(partner_deaths=failing.partner_deaths + 1)
+    elif failing.partners and failing.partners[0] <= after < up_to <= failing.partners[1]:
+        failing = failing._replace(partners=trial, partner_deaths=1, partner_others=0)
+    elif failing.partners:
+        failing = failing._replace(partners=NOBODY)
+    write_failing(home, failing)
+    home.files.delete([PARTNERS])
     return failing
 
 

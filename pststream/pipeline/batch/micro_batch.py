@@ -4,7 +4,7 @@ A batch covers one key range of each log. It is written to the ledger first (`st
 versions) and again when it is done (`done`). An interrupted batch is finished before a new one starts, with the key
 ranges in the ledger; each table ignores a second commit with the batch's transaction id. So each step can be
 interrupted at any point and run again. A batch whose tries die (`failed_tries.py`) gets smaller ranges, and an object
-with which alone it dies, or a request with which alone indexing dies, is set aside.
+with which alone it dies, or a request with which alone indexing or matching dies, is set aside.
 """
 
 import time
@@ -34,6 +34,8 @@ from pststream.pipeline.answers.index_thresholds import index_thresholds
 from pststream.pipeline.answers.log_reports import log_reports
 from pststream.pipeline.batch.failed_tries import (
     FAILING,
+    NOBODY,
+    PARTNERS,
     TRIAL,
     TRY_SECONDS,
     Failing,
@@ -60,7 +62,7 @@ from pststream.pipeline.batch.retract import Retractions, write_retractions
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects, stored_scans
 from pststream.pipeline.batch.worker_parts import WorkerParts, slice_rows, whole_workers, worker_parts
 from pststream.pipeline.index.build_index import index_and_discard, index_requests
-from pststream.pipeline.index.compact_index import compact_small_files
+from pststream.pipeline.index.compact_index import compact_small_files, drop_pieces, pieces_apart
 from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.pipeline.index.withdrawals import greatest_ts_of_others, record_withdrawal
 from pststream.pipeline.ingest.ingest_transaction import finish_interrupted_ingest, withdraw_request
@@ -85,7 +87,7 @@ COMPILING = "compiling the kernels for this machine: about a minute, once"
 
 OTHERS = 1_000
 """Earlier objects of its own file that are matched before an object is set aside, or earlier insertions that are
-indexed before a request is, at most."""
+indexed before a request is, or matched, at most."""
 
 
 @dataclass
@@ -238,6 +240,14 @@ def _resume(home: Home, settings: Settings, ledger: Ledger, progress: Progress) 
             write_suspects(home, Suspects((batch["requests_after"], batch["requests_to"]), is_resting=True))
         write_failing(home, failing._replace(up_to=batch["objects_to"]) if is_halved else failing)
         return begin_smaller(home, smaller)
+    if failing.deaths > 1 and failing.partners != NOBODY:
+        partner = _find_partner(home, settings, batch, failing, progress)
+        if partner is not None:
+            finish_interrupted_ingest(home, settings, progress)
+            drop_pieces(home, settings, batch["plan_version"], partner)
+            _set_request_aside(home, settings, partner, progress)
+            write_failing(home, Failing(failing.up_to))
+            return Ledger(home)
     key = find_only_object(home, batch)
     if key is None or not 0 < failing.others < failing.deaths:
         if key is not None and failing.deaths % 2 == 0:
@@ -271,17 +281,12 @@ def _find_request(home: Home, settings: Settings, suspects: Suspects, progress: 
     after, up_to = suspects.range
     keys = insertion_keys(home, after, up_to)
     if len(keys) == 1 and 0 < suspects.others < suspects.deaths:
-        withdraw_request(home, settings, int(keys[0]), progress)
-        write_rejects_of_set_aside(home)
-        progress(LogMessage("set a request aside: see pststream rejects --reason set_aside", level="warning"))
+        _set_request_aside(home, settings, int(keys[0]), progress)
     elif len(keys) == 1:
         if suspects.deaths and not suspects.others:
             progress(LogMessage("indexing died with one request: trying others", level="warning"))
-            others = insertion_keys(home, -1, int(keys[0]) - 1)[-OTHERS:]
-            if not len(others):
-                others = insertion_keys(home, int(keys[0]), names.MAX_INT64)[:1]
-            if len(others):
-                index(int(others[0]) - 1, int(others[-1]))
+            if others := _other_requests(home, int(keys[0]), names.MAX_INT64, 1):
+                index(*others[0])
                 write_suspects(home, suspects._replace(others=suspects.deaths))
         index(after, up_to)
     elif len(keys):
@@ -289,6 +294,76 @@ def _find_request(home: Home, settings: Settings, suspects: Suspects, progress: 
         index(after, middle)
         index(middle, up_to)
     write_suspects(home, None)
+
+
+def _set_request_aside(home: Home, settings: Settings, key: int, progress: Progress) -> None:
+    withdraw_request(home, settings, key, progress)
+    write_rejects_of_set_aside(home)
+    progress(LogMessage("set a request aside: see pststream rejects --reason set_aside", level="warning"))
+
+
+def _other_requests(home: Home, key: int, up_to: int, later: int) -> list[tuple[int, int]]:
+    """Return ranges (after, up to) of at most OTHERS insertions before one, and of `later` after it up to a key."""
+    parts = insertion_keys(home, -1, key - 1)[-OTHERS:], insertion_keys(home, key, up_to)[:later]
+    return [(int(others[0]) - 1, int(others[-1])) for others in parts if len(others)]
+
+
+def _find_partner(
+    home: Home, settings: Settings, batch: dict[str, Any], failing: Failing, progress: Progress
+) -> int | None:
+    """Match a batch with halves of the subscriptions, without a result: the process dies, or there is none with which
+    it dies. Returns the key of the insertion with which alone it has died, before and after it was matched with others.
+    """
+
+    def match(after: int, up_to: int) -> None:
+        with noted_try(home, PARTNERS, (after, up_to)):
+            _match_apart(home, settings, batch, (after, up_to))
+
+    if not failing.partners:
+        progress(_message(batch, "died: seeking a subscription with which it dies", level="warning"))
+        has_requests = batch["requests_to"] > batch["requests_after"]
+        failing = failing._replace(partners=(batch["requests_after"] if has_requests else -1, batch["requests_to"]))
+        write_failing(home, failing)
+        match(batch["requests_to"], batch["requests_to"])
+    keys = insertion_keys(home, *failing.partners)
+    if len(keys) == 1 and 0 < failing.partner_others < failing.partner_deaths:
+        return int(keys[0])
+    if len(keys) == 1:
+        if failing.partner_deaths and not failing.partner_others:
+            for others in _other_requests(home, int(keys[0]), batch["requests_to"], OTHERS):
+                match(*others)
+            failing = failing._replace(partner_others=failing.partner_deaths)
+            write_failing(home, failing)
+        match(*failing.partners)
+    elif len(keys):
+        after, up_to = failing.partners
+        middle = int(keys[len(keys) // 2 - 1])
+        match(after, middle)
+        match(middle, up_to)
+    write_failing(home, failing._replace(partners=NOBODY))
+    return None
+
+
+def _match_apart(home: Home, settings: Settings, batch: dict[str, Any], keys: tuple[int, int]) -> None:
+    """Match the new and the stored objects of a batch with the subscriptions with keys in (after, up to] alone, without
+    a result. Nothing is folded.
+    """
+    context = make_task_context(home, settings, batch["plan_version"])
+    withdrawn = withdrawn_objects(home, up_to=batch["objects_to"])
+    new = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
+    files = new.files(list_data_files(home, names.OBJECTS))
+    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
+    scans = [ObjectScan(slices, new, NEW_OBJECTS, withdrawn=withdrawn) for slices in tasks]
+    scans += stored_scans(home, batch, Ledger(home), withdrawn, settings.cache_bytes)
+    with pieces_apart(home, settings, batch["plan_version"], keys) as index:
+        parts = whole_workers(context.workers, context.workers)
+        _discard(home, route_and_match(settings, replace(context, files=index), scans, keys[0], parts))
+
+
+def _discard(home: Home, reports: list[WorkerReport]) -> None:
+    """Delete matches that no commit names."""
+    root = home.table(names.MATCHES)
+    delete_files([f"{root}/{file.path}" for report in reports for file in report.files])
 
 
 def _match_others(home: Home, settings: Settings, plan_version: int, key: int) -> bool:
@@ -522,6 +597,5 @@ def match_and_discard(
     parts = whole_workers(context.workers, context.workers)
     scans = [ObjectScan(slices, keys, NEW_OBJECTS, withdrawn=withdrawn) for slices in tasks]
     reports = route_and_match(settings, context, scans, -1, parts)
-    root = home.table(names.MATCHES)
-    delete_files([f"{root}/{file.path}" for report in reports for file in report.files])
+    _discard(home, reports)
     return reports

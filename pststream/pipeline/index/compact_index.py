@@ -8,8 +8,10 @@ subscription key in a shuffle, and those that are replaced go to the compactions
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +30,10 @@ from pststream.pipeline.index.stored_pieces import has_standing_queries
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
-from pststream.state.index_files import NO_WORKER, SMALL_BYTES, files_by_owner, index_files
+from pststream.state.index_files import NO_FILES, NO_WORKER, SMALL_BYTES, IndexFiles, files_by_owner, index_files
 from pststream.state.plans import index_version
 from pststream.state.slices import read_slices, whole_file
+from pststream.storage.parquet_files import delete_files
 from pststream.tables.delta_tables import last_transaction
 from pststream.tables.ledgers import Ledger
 
@@ -55,6 +58,7 @@ class Compaction:
 
     number: that of the worker in the index
     replaced: keys of subscriptions with memory, and the batch of their last pieces; earlier ones are dropped
+    keys: other subscriptions than those with keys in (after, up_to] are dropped
     """
 
     root: str
@@ -68,6 +72,7 @@ class Compaction:
     memory_bound: int = names.NO_TIME
     plan: tuple[str, int] | None = None
     replaced: tuple[np.ndarray, np.ndarray] = field(default=_NOTHING, repr=False)
+    keys: tuple[int, int] = (-1, names.MAX_INT64)
 
 
 def compact_small_files(home: Home, settings: Settings, plan_version: int, batch_id: int) -> bool:
@@ -143,6 +148,53 @@ def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
     return before - kept - _count_rows(added)
 
 
+def drop_pieces(home: Home, settings: Settings, plan_version: int, key: int) -> None:
+    """Rewrite the files of a plan's index that have pieces of a subscription, without these."""
+    ended = np.array([key]), np.array([names.NO_TIME])
+    compactions = _of_subscriptions(home, plan_version, (key - 1, key), ended)
+    if compactions:
+        last = last_transaction(home.table(names.WORKER_INDEX), "drop")
+        removed = [file for _, files in compactions.values() for file in files]
+        _replace(home, settings, [one for one, _ in compactions.values()], removed, "drop", last + 1)
+
+
+@contextmanager
+def pieces_apart(home: Home, settings: Settings, plan_version: int, keys: tuple[int, int]) -> Iterator[IndexFiles]:
+    """Yield an index of the pieces of the subscriptions with keys in (after, up_to] alone, with all deletions, in files
+    that no commit names; delete them at the end.
+    """
+    compactions = _of_subscriptions(home, plan_version, keys, merge_deletions([]))
+    tasks = [replace(one, keys=keys) for one, _ in compactions.values()]
+    written = get_engine(settings, home).run_tasks(tasks, _compact_files) if tasks else []
+    indexed, rows = index_files(home, plan_version), list[dict[str, Any]]()
+    for (worker, plan), files in zip(compactions, written):
+        same = {"worker": worker, "max_key": keys[1], "plan_version": plan}
+        rows += [{"path": one.path, "bytes": one.bytes, "rows": one.rows} | same for one in files]
+    own = pa.Table.from_pylist(rows, NO_FILES.columns.schema)
+    columns = pa.concat_tables([indexed.of_worker(names.EVERY_WORKER).columns, own])
+    try:
+        yield IndexFiles(
+            indexed.root, columns.sort_by([("worker", "ascending"), ("path", "ascending")]).combine_chunks()
+        )
+    finally:
+        delete_files([f"{indexed.root}/{row['path']}" for row in rows])
+
+
+def _of_subscriptions(
+    home: Home, plan_version: int, keys: tuple[int, int], deletions: Deletions
+) -> dict[tuple[int, int], tuple[Compaction, list[DataFile]]]:
+    """Return a compaction, and its files, of each worker and plan with files that may have keys in (after, up_to]."""
+    root, index = home.table(names.WORKER_INDEX), index_version(home, plan_version)
+    chosen = {}
+    for (worker, plan), files in files_by_owner(home, plan_version).items():
+        own = [one for one in files if worker >= 0 and one.may_contain("subscription_key", keys[0] + 1, keys[1])]
+        if own:
+            number = own[0].partition["worker"]
+            compaction = Compaction(root, index, worker, number, _paths(root, own), deletions, _count_rows(own))
+            chosen[worker, plan] = compaction, own
+    return chosen
+
+
 def _replace(
     home: Home,
     settings: Settings,
@@ -181,6 +233,8 @@ def _kept_rows(compaction: Compaction) -> Iterator[pa.RecordBatch]:
         bound = np.where(has_memory, compaction.memory_bound, compaction.bound)
         kept = pieces.column("end_at").to_numpy() > bound
         kept &= ~(has_memory & are_replaced(pieces, *compaction.replaced))
+        key, (after, up_to) = pieces.column("subscription_key").to_numpy(), compaction.keys
+        kept &= (key > after) & (key <= up_to)
         if compaction.plan:
             kept &= is_served_by(pieces, dispatch_index(*compaction.plan), compaction.worker)
         yield pieces.filter(pa.array(kept))

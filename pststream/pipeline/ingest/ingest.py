@@ -37,7 +37,7 @@ from pststream.pipeline.ingest.ingest_transaction import (
     number_files,
     stage_files,
 )
-from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, group_by_dead_tries
+from pststream.pipeline.ingest.isolated_reader import DEAD_TRIES, group_by_dead_tries, has_suspects, settle_suspects
 from pststream.pipeline.ingest.known_files import GIVEN_PATH, LANDED, UNDATED, KnownFiles, owner_of
 from pststream.pipeline.ingest.landing_gate import (
     NO_COPIES,
@@ -183,6 +183,7 @@ def ingest(
     intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress, folders, landed, owner)
     with home.locked():
         ledger = Ledger(home)
+        intake.apart = quarantine_unreadable and has_suspects(home)
         intake.rereading = again, frozenset(file["file_seq"] for file in ledger.unfinished_ingest())
         finish_interrupted_ingest(home, settings, progress, ledger)
         stamps = read_stamps(opened)
@@ -190,6 +191,8 @@ def ingest(
         sources = intake.open_sources(addresses)
         try:
             intake.ingest_round(offered, stamps, sources)
+            if quarantine_unreadable and kind == names.OBJECTS:
+                settle_suspects(home)
         finally:
             fetched_files.remove_unneeded_copies(home)
     ingested = {one.path for one in offered} - set(intake.postponed)
@@ -313,7 +316,7 @@ class _Intake:
         Landed objects are one round: the watermark before the first group judges all of them. Files that have the same
         content are ingested one after the other, since only the ledger shows whether the second one is new. With
         `quarantine_unreadable`, files at which earlier ingests have died are transactions of their own, before the
-        others. Once there are suspects among them, all files are read apart: a new one may be as bad.
+        others. Once there are suspects, of any kind, all files are read apart: a new one may be as bad.
 
         stamps: of local files, before they were hashed. A file whose stamp differs after it was read is postponed.
         """

@@ -142,6 +142,9 @@ def stage_isolated(
 DEAD_TRIES = 2
 """After so many dead tries a file is read in a process of its own. One may be a kill of the process by somebody."""
 
+SETTLED = 1 << 20
+"""Dead tries that the note has of such files once objects were ingested to the end after them."""
+
 MAX_FILES = 10_000
 """Files in the note at most besides those that are offered: files that nobody offers again would stay for ever."""
 
@@ -159,7 +162,7 @@ def noted_reading(
 
     The note is flushed to disk before the block. A dead try, in which the process ended or an unexpected error was
     raised, counts for all files that were read in it. A block that ends, or raises one of the errors `passing`, counts
-    for none of them; files with DEAD_TRIES stay in the note, in case they are offered again.
+    for none of them; files with DEAD_TRIES, or SETTLED, stay in the note, in case they are offered again.
 
     note: name of the note in the home
     """
@@ -176,7 +179,8 @@ def noted_reading(
     except passing:
         _write_note(home, note, rest | suspects)
         raise
-    _write_note(home, note, rest | dict.fromkeys(suspects, DEAD_TRIES))
+    settled = {sha256: tries if tries >= SETTLED else DEAD_TRIES for sha256, tries in suspects.items()}
+    _write_note(home, note, rest | settled)
 
 
 def group_by_dead_tries(home: Home, files: Sequence[OfferedFile]) -> list[tuple[int, list[OfferedFile]]]:
@@ -188,6 +192,18 @@ def group_by_dead_tries(home: Home, files: Sequence[OfferedFile]) -> list[tuple[
     for file in files:
         groups.setdefault(min(tries.get(file.sha256, 0), DEAD_TRIES), []).append(file)
     return sorted(groups.items(), reverse=True)
+
+
+def has_suspects(home: Home) -> bool:
+    """Whether files of any kind have DEAD_TRIES since objects were last ingested to the end."""
+    return any(DEAD_TRIES <= tries < SETTLED for tries in _read_note(home, NOTE).values())
+
+
+def settle_suspects(home: Home) -> None:
+    """Note that objects were ingested to the end."""
+    if has_suspects(home):
+        tries = _read_note(home, NOTE)
+        _write_note(home, NOTE, {one: SETTLED if tries[one] >= DEAD_TRIES else tries[one] for one in tries})
 
 
 def _read_note(home: Home, note: str) -> dict[str, int]:

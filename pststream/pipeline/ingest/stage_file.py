@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -112,6 +112,8 @@ FOLDER = "folder"
 OWNER = "owner"
 """Key in the options of a file: the owner of its requests."""
 
+Parsed = TypeVar("Parsed")
+
 UNFORESEEN = "reading it failed with an unforeseen error"
 TIME_OF = {"objects": "ts", "requests": "effective_at"}
 ID_OF = {"objects": "object_id", "requests": "subscription_id"}
@@ -170,7 +172,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: File, part: FilePa
     try:
         try:
             with open_input(file) as path:
-                for parsed in _explain_failures(path, _parse(kind, file | {"path": path}, at, part)):
+                for parsed in explain_failures(path, _parse(kind, file | {"path": path}, at, part)):
                     if parsed.num_rows:
                         rows = _add_missing_columns(parsed, SCHEMAS[kind])
                         rows = _add_room(rows, to_micros(at)) if kind == "requests" else rows
@@ -291,8 +293,8 @@ def taken_by(rows: pa.RecordBatch) -> np.ndarray:
     return np.stack([inserted.to_numpy(), rows.column("room").to_numpy(), rows.column("postings").to_numpy()], 1)
 
 
-def _explain_failures(path: str, parsed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pass rows on; turn an unforeseen error of a reader into one of this file, which does not stop the others."""
+def explain_failures(path: str, parsed: Iterator[Parsed]) -> Iterator[Parsed]:
+    """Pass on what a reader yields; turn its unforeseen error into InputFileError, which does not stop other files."""
     try:
         yield from parsed
     except (PstError, OSError, MemoryError):

@@ -20,7 +20,7 @@ from pststream.input.parse_objects import RowFaults, parse_object_ids
 from pststream.input.readers import read_chunks, read_requests
 from pststream.input.row_chunks import MAX_RAW_CHARACTERS, Reject
 from pststream.pipeline.ingest.isolated_reader import isolated_reader
-from pststream.pipeline.ingest.stage_file import object_options
+from pststream.pipeline.ingest.stage_file import explain_failures, object_options
 from pststream.pipeline.upkeep.row_changes import TextFinder
 from pststream.settings import Settings
 from pststream.state import quarantine
@@ -70,7 +70,7 @@ def names_an_id(kind: str, options: str, ids: tuple[str, ...], path: str) -> boo
     try:
         return any(
             bool(pc.any(pc.is_in(values, value_set=wanted)).as_py()) or any(_may_name(one, finder) for one in undecoded)
-            for values, undecoded in read(path, json.loads(options))
+            for values, undecoded in explain_failures(path, read(path, json.loads(options)))
         )
     except InputFileError:
         return True

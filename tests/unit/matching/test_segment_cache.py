@@ -1,6 +1,7 @@
 """The node-local cache: whole entries only, bounded, shared."""
 
 import os
+import stat
 import threading
 from pathlib import Path
 
@@ -35,6 +36,13 @@ def test_arrays_come_back(tmp_path):
     for name, array in arrays.items():
         assert found[name].dtype == array.dtype and found[name].shape == array.shape
         assert np.array_equal(found[name], array) and not found[name].flags.writeable
+
+
+def test_a_new_cache_is_for_its_user_alone(tmp_path):
+    path = deletions(tmp_path / "d.parquet", 3)
+    SegmentCache(str(tmp_path / "cache"), 10**9).deletions(path)
+    (folder,) = {file.parent for file in (tmp_path / "cache").rglob("*") if file.is_file()}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("keep", [0, 10, 16, 40, -1])

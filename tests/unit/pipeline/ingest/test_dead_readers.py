@@ -177,6 +177,25 @@ def test_a_fresh_killer_at_each_start_delays_a_good_file_by_three_at_most(home: 
     assert [one["reasons"] for one in quarantine.read_entries(home)] == [[REASONS["kill.csv"]]] * 3
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", [("both", "both", "both"), ("objects", "objects", "requests")])
+def test_fresh_killers_of_both_kinds_delay_a_good_file_by_two_starts(
+    home: Home, landing: Path, kinds: tuple[str, ...]
+) -> None:
+    (landing / "requests").mkdir()
+    row = {"op": "insert", "subscription_id": "s", "keywords": "tea", "bbox": [0, 0, 9, 9]}
+    (landing / "requests" / "z.jsonl").write_text(json.dumps(row) + "\n")
+    for start, kind in enumerate(kinds):
+        for one in ("objects", "requests") if kind == "both" else (kind,):
+            (landing / one / str(start)).mkdir()
+            killer = landing / one / str(start) / ("kill.csv" if one == "objects" else "kill.jsonl")
+            content = f"object_id,ts,lon,lat,text\n{start},2026-03-01T00:00:00Z,1,2,tea\n"
+            killer.write_text(content if one == "objects" else json.dumps({"dies": "kill.csv", "n": start}) + "\n")
+        assert run(home, landing)[0] == (-signal.SIGKILL if start < DEAD_TRIES else 0)
+    assert accepted(home) == {"a.csv": 40, "z.csv": 40, "z.jsonl": 1}
+    assert not isolated_reader.has_suspects(home)
+
+
 def test_files_that_died_before_are_ingested_before_the_others(
     home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

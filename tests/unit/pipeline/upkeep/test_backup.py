@@ -1,6 +1,7 @@
 """A backup is one moment of a home, whatever is committed while it is made."""
 
 import hashlib
+import stat
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,11 @@ def test_a_backup_is_a_home_that_goes_on(home: Home, tmp_path: Path) -> None:
     assert (numbers(copy), numbers(home)) == ([1, 2], [1])
     with pytest.raises(UsageError, match="already"):
         backup(home, str(tmp_path / "copy"))
+
+
+def test_a_backup_is_for_its_user_alone(home: Home, tmp_path: Path) -> None:
+    backup(home, str(tmp_path / "copy"))
+    assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o700
 
 
 def test_a_table_whose_log_begins_with_a_checkpoint(home: Home, tmp_path: Path) -> None:

@@ -231,6 +231,9 @@ def test_a_sink_begins_its_batch_again(tmp_path: Path) -> None:
     assert [name in sent for name in ("o0", "o1", "o2", "o3")] == [False, True, True, True]
 
 
+CLEAN = {"clean.parquet", "clean.csv"}
+
+
 def hostile_files(folder: Path, name: str) -> dict[str, bytes]:
     """Return files of objects that name an id in ways that a search of their bytes misses, or that cannot be searched,
     and two that do not name it.
@@ -247,6 +250,7 @@ def hostile_files(folder: Path, name: str) -> dict[str, bytes]:
         "d.csv": b'object_id\n"%b"\n' % name.replace('"', '""').encode(),
         "e.jsonl": f'{{"object_id": "{name}", \n'.encode(),
         "abort.csv": b"object_id\nx\n",  # its reader is killed
+        "fail.csv": b"object_id\ny\n",  # its reader fails
         "no-id.csv": b"name\nx\n",
         "long.jsonl": b"{" + b" " * 5000 + f'"{name}'.encode() + b"\n",
         "clean.parquet": other,
@@ -271,7 +275,7 @@ def test_quarantined_files_that_name_an_id_go_and_stop_no_erasure(
         for path, content in contents.items()
     ]
     assert len(quarantine.add_entries(state, [(file, ["bad"]) for file in files], 2)) == len(files)
-    clean = {"bad.jsonl", "clean.parquet", "clean.csv"}
+    clean = {"bad.jsonl", *CLEAN}
     expected = sorted(str(landed / path) for path in contents if path not in clean)
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "hostile_readers"))
     assert home.run("erase", "--object-id", name, "--dry-run")["quarantined_files"] == expected
