@@ -257,24 +257,18 @@ def _merged(snapshot: ObjectSnapshot, batch: _Batch) -> Iterator[_Merged]:
 
 def _count_that_meet(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndarray) -> _Merged:
     """Return the counts of all terms of some questions with conditions, object by object."""
-    conditions, every = (
-        batch.conditions,
-        Clauses(np.zeros(len(batch.limits) + 1, np.int64), *np.zeros((2, 1), np.int64)),
-    )
+    every = Clauses(np.zeros(len(batch.limits) + 1, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
     parts = [np.empty((5, 0), np.int64)]
-    for some in list_objects(snapshot, questions, batch.regions, batch.windows, every):
-        segment, row = rows_of(some.place)
-        chosen = np.flatnonzero(conditions.hold(snapshot, some.question, segment, row)) if conditions else segment[:0]
-        if len(chosen):
-            number = int(segment[0])
-            of_segment = snapshot.segments[number]
-            starts, lengths = of_segment.offsets[row[chosen]], np.diff(of_segment.offsets)[row[chosen]]
-            term = unpack_numbers(of_segment.row_terms[concatenate_ranges(starts, lengths)])
-            pairs = np.repeat(some.question[chosen], lengths) * len(of_segment.terms) + term
-            pairs, counts = np.unique_counts(pairs)
-            question, term = np.divmod(pairs, len(of_segment.terms))
-            parts.append(np.stack([question, of_segment.terms[term], counts, np.full(len(term), number), term]))
-    question, ids, counts, segment, term = np.hstack(parts)
+    for some in list_objects(snapshot, questions, batch.regions, batch.windows, every, batch.conditions):
+        if len(some.place):
+            numbers, row = rows_of(some.place)
+            segment = snapshot.segments[numbers[0]]
+            lengths = np.diff(segment.offsets)[row]
+            term = unpack_numbers(segment.row_terms[concatenate_ranges(segment.offsets[row], lengths)])
+            pairs, counts = np.unique_counts(np.repeat(some.question, lengths) * len(segment.terms) + term)
+            question, term = np.divmod(pairs, len(segment.terms))
+            parts.append(np.stack([question, segment.terms[term], counts, np.full(len(term), numbers[0]), term]))
+    question, ids, counts, numbers, term = np.hstack(parts)
     order = np.lexsort((ids, question))
     is_first = np.ones(len(order), bool)
     is_first[1:] = (np.diff(question[order]) != 0) | (np.diff(ids[order]) != 0)
@@ -283,7 +277,7 @@ def _count_that_meet(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndar
     kept = np.searchsorted(question[places], np.append(questions, len(batch.limits)))
     none = np.empty(0, np.int32)
     known = SegmentCounts(ids, none, none, *np.zeros((3, 0, len(questions)), np.int64))
-    return questions, _Counts([], segment, term.astype(np.int32), known), kept, places, sums, np.ones(len(places), bool)
+    return questions, _Counts([], numbers, term.astype(np.int32), known), kept, places, sums, np.ones(len(places), bool)
 
 
 def _count(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndarray, complete: bool) -> _Counts:
@@ -405,7 +399,8 @@ def answer_range(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
         return _find_newest(snapshot, take_regions(regions, some), of_some, clauses.take(some), most)
 
     def list_all(some: np.ndarray) -> Iterator[BestObjects]:
-        return map(keep, list_objects(snapshot, some, regions, windows, clauses))
+        listed = list_objects(snapshot, some, regions, windows, clauses, verified.conditions)
+        return map(partial(keep_that_hold, snapshot, verified._replace(conditions=None)), listed)
 
     best = keep_verified(snapshot, verified.are_needed, limits, find, keep, list_all)
     return make_answer_rows(snapshot, best, None)

@@ -35,6 +35,7 @@ from pststream.search.question_batch import (
     rows_of_any_clause,
     window_bounds,
 )
+from pststream.search.stored_conditions import AskedConditions
 from pststream.search.verified_questions import ScoredObjects, ScoredWords, VerifiedQuestions, verified_of
 
 
@@ -175,8 +176,8 @@ def find_nearest_objects(snapshot: ObjectSnapshot, questions: PointQuestions) ->
         return _find_nearest(snapshot, questions.take(some, k))
 
     def list_all(some: np.ndarray) -> Iterator[BestObjects]:
-        for best in list_objects(snapshot, some, world, windows, questions.clauses):
-            kept = take_objects(best, verified.hold(snapshot, best.question, *rows_of(best.place)))
+        for best in list_objects(snapshot, some, world, windows, questions.clauses, verified.conditions):
+            kept = keep_that_hold(snapshot, verified._replace(conditions=None), best)
             places = places_of(snapshot, *rows_of(kept.place))
             value = distances_m(questions.points[kept.question], places).astype(np.float32)
             kept = kept._replace(value=value)
@@ -229,10 +230,15 @@ def find_scored_objects(snapshot: ObjectSnapshot, questions: PointQuestions) -> 
 
 
 def list_objects(
-    snapshot: ObjectSnapshot, questions: np.ndarray, regions: RegionArrays, windows: Windows, clauses: Clauses
+    snapshot: ObjectSnapshot,
+    questions: np.ndarray,
+    regions: RegionArrays,
+    windows: Windows,
+    clauses: Clauses,
+    conditions: AskedConditions | None,
 ) -> Iterator[BestObjects]:
-    """Yield all objects that answer some questions (int64[n], ascending) of a batch, about MOST_ROWS at a time, in no
-    order; all of their values are 0.
+    """Yield all objects that answer some questions (int64[n], ascending) of a batch, of about MOST_ROWS at a time those
+    that satisfy the conditions, in no order; all of their values are 0.
     """
     heaps, cells = BestRows(np.zeros(len(windows.after), np.int64)).heaps, cover(regions.boxes)
     for number, segment in enumerate(snapshot.segments):
@@ -242,6 +248,8 @@ def list_objects(
         for part in split_by_sum(most, MOST_ROWS):
             paths = choose_paths(segment.objects, regions, within, asked[part])
             rows = find_rows(segment.objects, asked[part], paths, regions, within, windows, heaps)
+            if conditions is not None:
+                rows = rows[conditions.hold_in(snapshot, number, rows[:, 0], rows[:, 3])]
             question, ts, key, row = np.ascontiguousarray(rows.T)
             yield BestObjects(question, np.zeros(len(rows), np.float32), ts, key, place_of(number, row))
 

@@ -70,11 +70,17 @@ class AskedConditions:
         chosen = self.are_needed[question]
         for number in np.flatnonzero(np.bincount(segment[chosen])).tolist():
             pairs = np.flatnonzero(chosen & (segment == number))
-            evaluations, place = self._evaluations(snapshot, number, row[pairs])
-            for evaluation, (_, numbers) in zip(evaluations, self.parts):
-                condition = numbers[question[pairs]]
-                own = np.flatnonzero(condition >= 0)
-                satisfied[pairs[own]] = evaluation.holds(condition[own], place[own])
+            satisfied[pairs] = self.hold_in(snapshot, number, question[pairs], row[pairs])
+        return satisfied
+
+    def hold_in(self, snapshot: ObjectSnapshot, number: int, question: np.ndarray, row: np.ndarray) -> np.ndarray:
+        """Do what `hold` does with objects of one segment."""
+        evaluations, place = self._evaluations(snapshot, number, row)
+        satisfied = np.ones(len(question), bool)
+        for evaluation, (_, numbers) in zip(evaluations, self.parts):
+            condition = numbers.take(question)
+            own = slice(None) if (condition >= 0).all() else np.flatnonzero(condition >= 0)
+            satisfied[own] &= evaluation.holds(condition[own], place[own])
         return satisfied
 
     def _evaluations(
