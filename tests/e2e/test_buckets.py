@@ -261,6 +261,19 @@ def test_objects_that_were_copied_before_a_death_come_first(
 
 
 @pytest.mark.slow
+def test_objects_whose_copies_take_long_are_groups_of_their_own(
+    store: BadStore, home: Home, undisturbed: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_objects, "FIRST_FILES", 1)
+    monkeypatch.setattr(fetch_objects, "GROUP_SECONDS", -1)
+    assert run(home)[0]["files"] == FILES
+    of_files = table_of(home, "files").to_pyarrow_table(columns=["path", "ingest_id"]).to_pylist()
+    assert paths_of(home, "files") == as_listed(landing)
+    assert len({row["ingest_id"] for row in of_files}) == len({row["path"] for row in of_files})
+    assert_as_from_the_folder(home, undisturbed, landing)
+
+
+@pytest.mark.slow
 def test_files_wait_for_their_manifest(store: BadStore, uploader: Uploader, home: Home) -> None:
     uploader.new_bucket()
     home.set(pending_seconds=0)
