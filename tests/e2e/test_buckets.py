@@ -222,7 +222,13 @@ def test_faults_are_outlasted(
     run(home)
     assert copies(home) == []
     of_name = {path.name: path for path in (*world.objects, *world.requests)}
-    log = [LogFile(path.split("/")[4], of_name[Path(path).name]) for path in paths_of(home, "files")]
+    rows = table_of(home, "files").to_pyarrow_table(columns=["path", "options"]).to_pylist()
+    judged_by = {row["path"]: json.loads(row["options"]).get("judged_by", "no round") for row in rows}
+    log, before = list[LogFile](), "no round"
+    for path in paths_of(home, "files"):
+        kind = path.split("/")[4]
+        log.append(LogFile(kind, of_name[Path(path).name], same_round=kind == "objects" and judged_by[path] == before))
+        before = judged_by[path] if kind == "objects" else before
     assert_as_the_twin(home, log, world.lateness_seconds)
 
 
