@@ -222,7 +222,13 @@ def test_faults_are_outlasted(
     run(home)
     assert copies(home) == []
     of_name = {path.name: path for path in (*world.objects, *world.requests)}
-    log = [LogFile(path.split("/")[4], of_name[Path(path).name]) for path in paths_of(home, "files")]
+    rows = table_of(home, "files").to_pyarrow_table(columns=["path", "options"]).to_pylist()
+    judged_by = {row["path"]: json.loads(row["options"]).get("judged_by", "no round") for row in rows}
+    log, before = list[LogFile](), "no round"
+    for path in paths_of(home, "files"):
+        kind = path.split("/")[4]
+        log.append(LogFile(kind, of_name[Path(path).name], same_round=kind == "objects" and judged_by[path] == before))
+        before = judged_by[path] if kind == "objects" else before
     assert_as_the_twin(home, log, world.lateness_seconds)
 
 
@@ -258,6 +264,19 @@ def test_objects_that_were_copied_before_a_death_come_first(
     monkeypatch.setattr(fetch_objects, "GROUP_BYTES", 1)
     assert run(home)[0]["files"] == 2
     assert paths_of(home, "files") == [f"{LANDING}/objects/{name}.jsonl" for name in "ba"]
+
+
+@pytest.mark.slow
+def test_objects_whose_copies_take_long_are_groups_of_their_own(
+    store: BadStore, home: Home, undisturbed: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_objects, "FIRST_FILES", 1)
+    monkeypatch.setattr(fetch_objects, "GROUP_SECONDS", -1)
+    assert run(home)[0]["files"] == FILES
+    of_files = table_of(home, "files").to_pyarrow_table(columns=["path", "ingest_id"]).to_pylist()
+    assert paths_of(home, "files") == as_listed(landing)
+    assert len({row["ingest_id"] for row in of_files}) == len({row["path"] for row in of_files})
+    assert_as_from_the_folder(home, undisturbed, landing)
 
 
 @pytest.mark.slow

@@ -28,11 +28,12 @@ class Hosts:
         self._environment = os.environ | places | {"VERSITYGW": str(GATEWAY)} | variables
 
     def call(self, *arguments: str, **variables: str) -> str:
-        """Run the script, assert that it succeeds, and return its output."""
+        """Run the script, assert that it succeeds, show what it says (seconds of steps), and return its output."""
         done = subprocess.run(
             ["bash", SCRIPT, *arguments], env=self._environment | variables, capture_output=True, text=True
         )
         assert done.returncode == 0, f"{arguments} ended with {done.returncode}: {done.stderr[-4000:]}"
+        print(done.stderr)
         return done.stdout
 
     def work(self, *arguments: str, **variables: str) -> None:

@@ -232,7 +232,7 @@ def _stored_files(home: Home, kind: str, first: int, horizon: int) -> DataFiles:
     files = KeyRange(KEY_OF[kind], -1, first - 1).files(list_data_files(home, kind))
     if kind != "objects":
         return files
-    return files.select(files.may_contain("ts", horizon, names.NEVER_US) & (horizon > names.NO_TIME))
+    return files.select(files.may_contain("ts", horizon, names.NEVER_US))
 
 
 def _stored_tasks(
