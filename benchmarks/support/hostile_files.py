@@ -31,8 +31,10 @@ HEADER = "object_id,ts,lon,lat,text\n"
 WORD = "hostilefile"
 """The text of the good rows; no subscription of others has this word."""
 
-JUDGED, QUARANTINED, SKIPPED = "judged", "quarantined", "skipped"
-"""Verdicts: each row is accepted or rejected; the file is in quarantine; it is not opened."""
+JUDGED, QUARANTINED, SKIPPED, SET_ASIDE = "judged", "quarantined", "skipped", "set aside"
+"""Verdicts: each row is accepted or rejected; the file is in quarantine; it is not opened; a row is accepted, and set
+aside later.
+"""
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ class HostileFile:
     name      ends like the format that it claims
     kind      objects or requests
     content   returns its content for a path, or None if it has written the file there
-    verdict   one of JUDGED, QUARANTINED, SKIPPED
-    reason    reason code of the rejected row, or a part of the reason of the quarantine
+    verdict   one of JUDGED, QUARANTINED, SKIPPED, SET_ASIDE
+    reason    reason code of the row that is rejected or set aside, or a part of the reason of the quarantine
     accepted  rows
     """
 
@@ -318,8 +320,8 @@ def find_wrong_verdicts(home: Home, landed: Mapping[str, HostileFile]) -> list[s
     wrong = []
     for name, file in landed.items():
         happened = f"rows {rows.get(name)}, rejects {dict(rejects[name])}, quarantine {reasons.get(name)}"
-        judged = (file.accepted, file.rejected) if file.verdict == JUDGED else None
-        counts = {file.reason: 1} if file.rejected else {}
+        judged = (file.accepted, file.rejected) if file.verdict in (JUDGED, SET_ASIDE) else None
+        counts = {file.reason: 1} if file.rejected or file.verdict == SET_ASIDE else {}
         in_quarantine = name in reasons and file.reason in reasons[name]
         as_expected = in_quarantine if file.verdict == QUARANTINED else name not in reasons
         if rows.get(name) != judged or rejects[name] != counts or not as_expected:

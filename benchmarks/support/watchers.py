@@ -49,12 +49,19 @@ class WatcherService:
     """A watcher that is started again when it has died, as a service manager does it."""
 
     def __init__(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
-        self._start, self.process, self.restarts = start, start(), 0
+        self._start, self.process = start, start()
+        self.restarted_at = list[float]()
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again."""
+        return len(self.restarted_at)
 
     def revive(self) -> None:
         """Start the watcher again if it has died."""
         if self.process.poll() is not None:
-            self.process, self.restarts = self._start(), self.restarts + 1
+            self.process = self._start()
+            self.restarted_at.append(time.time())
 
     def wait(self, condition: Callable[[], bool], error: str, patience: float = PATIENCE) -> None:
         """Wait until a condition holds. Raises PstError with `error` after so many seconds."""

@@ -51,9 +51,10 @@ def test_hostile_files_get_their_verdicts_and_cost_no_row(monkeypatch: pytest.Mo
     settings = Settings(engine="local", spark_master="local[2]")
     document = run_benchmark("hostile", "small", 1, settings, lambda _: None)
     assert {name: target["met"] for name, target in document["targets"].items()} == dict.fromkeys(
-        ("wrong_verdicts", "rows_lost", "matches_changed"), True
+        ("wrong_verdicts", "not_erased", "rows_lost", "matches_changed"), True
     )
     figures = document["figures"]
+    assert figures["hostile_delayed_files"] >= figures["good_delayed_files"] and figures["hostile_max_rounds"] >= 1
     assert (figures["good_restarts"], figures["hostile_restarts"] > 0) == (0, True)
     assert figures["hostile_files"] > 40 and figures["hostile_memory_peak_mb"] > figures["good_memory_peak_mb"] / 2
     assert 0 < figures["hostile_median_seconds"] <= figures["hostile_p99_seconds"] <= figures["hostile_max_seconds"]
