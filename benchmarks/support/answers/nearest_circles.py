@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from pststream.base import names
 from pststream.base.arrow_columns import TIME
+from pststream.matching.segments import NO_VERIFIED
 from pststream.pipeline.answers.ranked_kinds import circles_of
 from pststream.pipeline.calibrate.synthetic_homes import QueryWords, draw_knn
 from pststream.queries.shapes.registry import cut_regions
@@ -59,6 +60,7 @@ def _draw_parts(
         rows = {
             "subscription_key": first + owner,
             **pieces,
+            **{column.name: pa.nulls(len(owner), column.type) for column in NO_VERIFIED},
             "clauses": columns["clauses"].take(pa.array(owner)),
             "created_at": np.full(len(owner), names.NO_TIME),
             "end_at": np.full(len(owner), names.NEVER_US),
