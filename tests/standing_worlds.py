@@ -298,24 +298,33 @@ class StandingTwin:
 
     def value(self, statistics: int, subscription: StandingSubscription, one: StandingObject) -> float | None:
         """Return the distance or the score below 0; statistics: position of the version in force, 0: none."""
-        pair = statistics, subscription.key, one.key
-        where = self.insertions[subscription.key]["conditions"]
-        if where and not meets(where, raw_attributes(self.objects[one.key]["attributes"])):
-            return None
-        if pair not in self._values:
-            is_scored = self.insertions[subscription.key]["kind"] == "topk"
-            self._values[pair] = self._scored(*pair) if is_scored else self._distance(subscription.key, one.key)
-        return self._values[pair]
+        return None if self.first_failure(subscription, one) else self._value(statistics, subscription.key, one.key)
 
-    def _distance(self, key: int, object_key: int) -> float | None:
-        request, thing = self.insertions[key], self.objects[object_key]
-        if request["keywords"] and not holds(parse(request["keywords"]), parts_of(thing["text"])):
-            return None
-        away, most = (
-            float32(distance_m(request["lon"], request["lat"], thing["lon"], thing["lat"])),
-            request["max_distance_m"],
-        )
-        return None if most is not None and away > float32(most) else away
+    def first_failure(self, subscription: StandingSubscription, one: StandingObject) -> str | None:
+        """Name the first condition that an object fails, whatever stream time and other objects are; None: none."""
+        request, thing = self.insertions[subscription.key], self.objects[one.key]
+        most, where = request["max_distance_m"], request["conditions"]
+        if request["kind"] == "topk":
+            has_words = self._value(0, subscription.key, one.key) is not None
+        else:
+            has_words = not request["keywords"] or holds(parse(request["keywords"]), parts_of(thing["text"]))
+        if not has_words:
+            return "keywords"
+        if most is not None and self._value(0, subscription.key, one.key) > float32(most):
+            return "max_distance_m"
+        if subscription.counts_from is not None and one.ts < subscription.counts_from:
+            return "created_at"
+        return None if not where or meets(where, raw_attributes(thing["attributes"])) else "where"
+
+    def _value(self, statistics: int, key: int, object_key: int) -> float | None:
+        place = statistics, key, object_key
+        if place not in self._values:
+            request, thing = self.insertions[key], self.objects[object_key]
+            point = request["lon"], request["lat"]
+            is_scored = request["kind"] == "topk"
+            away = None if is_scored else float32(distance_m(*point, thing["lon"], thing["lat"]))
+            self._values[place] = self._scored(*place) if is_scored else away
+        return self._values[place]
 
     def _scored(self, statistics: int, key: int, object_key: int) -> float | None:
         request, thing = self.insertions[key], self.objects[object_key]

@@ -66,7 +66,7 @@ def test_ranks_and_failed_conditions_are_those_of_the_twin(matched: Home) -> Non
         for number in twin.objects:
             groups.setdefault(_expected(twin, batch, number, key)[:2], []).append((key, number))
     failed = {condition for state, condition in groups if state == "not in answer"}
-    assert failed == {"withdrawn", "keywords", "created_at", "end", "window", "rank"}
+    assert failed == {"withdrawn", "keywords", "max_distance_m", "created_at", "where", "end", "window", "rank"}
     assert {("in answer", None), ("pending", None)} <= set(groups)
     for pairs in groups.values():
         for key, number in rnd.sample(pairs, min(PAIRS, len(pairs))):
@@ -93,9 +93,7 @@ def _expected(
     statistics = [position for position in twin.statistics if position <= batch["requests_to"]]
     value_of = partial(twin.value, max(statistics, default=0))
     withdrawn = one not in twin.counted(max(twin.objects))
-    has_words = value_of(subscription, one) is not None
-    early = subscription.counts_from is not None and one.ts < subscription.counts_from
-    own = "withdrawn" if withdrawn else "keywords" if not has_words else "created_at" if early else None
+    own = "withdrawn" if withdrawn else twin.first_failure(subscription, one)
     if key > batch["objects_to"] or request["request_key"] > batch["requests_to"]:
         return ("not in answer" if own else "pending"), own, None
     rank = _rank(subscription, counted, one, value_of)
