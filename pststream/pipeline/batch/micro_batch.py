@@ -241,9 +241,10 @@ def _resume(home: Home, settings: Settings, ledger: Ledger, progress: Progress) 
         write_failing(home, failing._replace(up_to=batch["objects_to"]) if is_halved else failing)
         return begin_smaller(home, smaller)
     if failing.deaths > 1 and failing.partners != NOBODY:
+        finish_interrupted_ingest(home, settings, progress)  # it may set the partner aside
+        write_rejects_of_set_aside(home)
         partner = _find_partner(home, settings, batch, failing, progress)
         if partner is not None:
-            finish_interrupted_ingest(home, settings, progress)
             drop_pieces(home, settings, batch["plan_version"], partner)
             _set_request_aside(home, settings, partner, progress)
             write_failing(home, Failing(failing.up_to))
