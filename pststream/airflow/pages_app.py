@@ -10,15 +10,14 @@ import json
 import re
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import Response
 
+from pststream.airflow.page_cache import MAX_OF_ALL, PageCache
 from pststream.airflow.runners.job_outcome import REFUSED
 from pststream.airflow.runners.job_process import JobProcess, environment
 from pststream.base.texts import mask_urls
@@ -26,76 +25,6 @@ from pststream.input.data_docs import POLICY, read_page
 from pststream.reports.pages import airflow_views
 from pststream.reports.pages.airflow_views import Page
 from pststream.storage.registry import files_at, normalize
-
-KEPT_SECONDS = 5.0
-"""How long a page is returned again, rather than made again."""
-
-MAX_PAGES = 64
-MAX_MADE = 2
-"""Pages of a home that are made at the same time."""
-
-MAX_WAITING = 6
-"""Requests that wait for one of these; further ones are refused at once."""
-
-MAX_OF_ALL = 12
-"""Requests at the same time for pages of one sort of all homes; further ones are refused at once."""
-
-
-class PageCache:
-    """The latest pages of one home. Safe for use by several threads.
-
-    It bounds how many pages are made at the same time, as the API server has 40 threads for all of Airflow.
-
-    busy: makes the page for a request that is refused
-    of_all: bounds the requests for pages of this sort of all homes
-    """
-
-    def __init__(
-        self, busy: Callable[[], Page], of_all: threading.BoundedSemaphore, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._busy, self._of_all = busy, of_all
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._pages: dict[tuple[str | None, ...], tuple[float, Page]] = {}
-        self._made = threading.BoundedSemaphore(MAX_MADE)
-        self._asked = threading.BoundedSemaphore(MAX_MADE + MAX_WAITING)
-
-    def get(self, key: tuple[str | None, ...], make: Callable[[], Page]) -> Page:
-        """Return the page of a key, made at most KEPT_SECONDS ago; that of `busy` if too many are being made."""
-        page = self._find(key)
-        if page is not None:
-            return page
-        with _admitted(self._asked) as of_home, _admitted(self._of_all) as of_all:
-            if not (of_home and of_all):
-                return self._busy()
-            with self._made:
-                page = self._find(key)  # another request may have made it meanwhile
-                return page if page is not None else self._keep(key, make())
-
-    def _find(self, key: tuple[str | None, ...]) -> Page | None:
-        with self._lock:
-            until, page = self._pages.get(key, (0.0, None))
-            return page if self._clock() < until else None
-
-    def _keep(self, key: tuple[str | None, ...], page: Page) -> Page:
-        with self._lock:
-            self._pages.pop(key, None)
-            if len(self._pages) >= MAX_PAGES:
-                del self._pages[next(iter(self._pages))]
-            self._pages[key] = (self._clock() + KEPT_SECONDS, page)
-        return page
-
-
-@contextmanager
-def _admitted(bound: threading.BoundedSemaphore) -> Iterator[bool]:
-    """Yield whether the block is within a bound; it never waits."""
-    admitted = bound.acquire(blocking=False)
-    try:
-        yield admitted
-    finally:
-        if admitted:
-            bound.release()
-
 
 SECONDS = 30.0
 """How long a question may take; then its process is killed."""

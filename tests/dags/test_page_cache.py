@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pststream.airflow.pages_app import KEPT_SECONDS, MAX_MADE, MAX_OF_ALL, MAX_PAGES, MAX_WAITING, PageCache
+from pststream.airflow.page_cache import KEPT_SECONDS, MAX_MADE, MAX_OF_ALL, MAX_PAGES, MAX_WAITING, PageCache
 from pststream.reports.pages.airflow_views import Page, busy_page
 
 pytestmark = pytest.mark.airflow

@@ -133,7 +133,7 @@ def test_an_answer_is_accessible_and_its_dots_show_their_rows(page: Page, tmp_pa
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-UNSET: dict[str, Any] = dict.fromkeys(("verified", "phrases", "conditions", "max_distance_m"))
+UNSET: dict[str, Any] = dict.fromkeys(("verified", "phrases", "conditions", "max_distance_m", "stop_words"))
 """Columns of an insertion that a test does not need."""
 
 

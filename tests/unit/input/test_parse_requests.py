@@ -126,9 +126,8 @@ def test_an_insertion() -> None:
         "north": [4.0],
         "circle": None,
         "polygon": None,
-        **dict.fromkeys(
-            ("lon", "lat", "k", "max_distance_m", "alpha", "distance_scale_m", "window_us", "window_objects", "step_us")
-        ),
+        **dict.fromkeys(("lon", "lat", "k", "max_distance_m", "alpha", "distance_scale_m")),
+        **dict.fromkeys(("window_us", "window_objects", "step_us", "stop_words")),
         "payload": None,
         "conditions": None,
         "condition_names": None,
