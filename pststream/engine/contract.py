@@ -49,6 +49,13 @@ class TasksStalled(RetryableError):
         super().__init__(f"no task has ended for {seconds:,.0f} s", "run this again")
 
 
+class TaskDied(RetryableError):
+    """The process of a task has ended, as of a bug in native code or for want of memory."""
+
+    def __init__(self) -> None:
+        super().__init__("the process of a task has died", "run this again: rows with which tasks die are set aside")
+
+
 @dataclass(frozen=True)
 class Stage:
     """A stage after a shuffle: `function(part, received)` runs for each part that has received rows.

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from pststream.base.errors import RetryableError
 from pststream.engine import code_version
-from pststream.engine.contract import SentRows, Stage, StageProgress, Task, TasksStalled, Value, ran_at
+from pststream.engine.contract import SentRows, Stage, StageProgress, Task, TaskDied, TasksStalled, Value, ran_at
 from pststream.engine.spark_session import EngineSession
 from pststream.state.home import Home
 from pststream.state.scratch import scratch_folder
@@ -59,6 +59,9 @@ MAX_CELL_BYTES = 1 << 30
 
 RETRYABLE = ("pststream.base.errors.RetryableError", "pststream.base.errors.PassingError")
 """Errors of tasks that the driver raises as RetryableError, as Spark names them."""
+
+DIED = "Python worker exited unexpectedly (crashed)"
+"""What Spark says of a task whose process has ended."""
 
 TASKS = pa.schema([("number", pa.int32()), ("task", pa.binary())])
 VALUES = pa.schema([("value", pa.binary())])
@@ -294,8 +297,12 @@ def _raise_task_error(error: Exception) -> None:
     """Raise an error of Spark as the error of the task that caused it, if one did."""
     code_version.explain_if_other_code(error)
     raise_storage_error(error)
+    if DIED in str(error):
+        raise TaskDied from error
     text = _error_of_task(str(error))
     kind, _, message = text.partition(": ")
+    if kind == "MemoryError":
+        raise MemoryError(message) from error
     if kind in RETRYABLE:
         raise RetryableError(*message.split("\n  ", 1)) from error
     if text:

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 
 from pststream.base.errors import RetryableError
 from pststream.engine import auto_engine
-from pststream.engine.contract import Engine, ReceivedRows, SentRows, Stage, TasksStalled, collect_places
+from pststream.engine.contract import Engine, ReceivedRows, SentRows, Stage, TaskDied, TasksStalled, collect_places
 from pststream.engine.local_engine import LocalEngine
 from pststream.engine.running_engine import ENGINES, get_engine
 from pststream.engine.spark_engine import MAX_CLOSURE_BYTES, SparkEngine, _load
@@ -81,6 +82,22 @@ def fail_at_3(number: int) -> int:
 def test_the_error_of_a_task_is_raised(engine: Engine) -> None:
     with pytest.raises(Exception, match="task number 3 fails"):
         engine.run_tasks(range(5), fail_at_3)
+
+
+def end_process(number: int) -> int:
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+@pytest.mark.slow
+def test_the_death_of_a_task_on_spark_is_told_and_survived() -> None:
+    engine = get_engine(Settings(engine="spark", spark_master="local[2]"))
+    with pytest.raises(TaskDied):
+        engine.run_tasks(range(3), end_process)
+    with pytest.raises(TaskDied):
+        engine.run_shuffled([20], remainders, [Stage(7, lambda part, _: end_process(part))])
+    assert sorted(engine.run_tasks(range(3), int)) == [0, 1, 2]
 
 
 def test_tasks_that_do_not_end_are_not_waited_for(engine: Engine) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.base.errors import RetryableError
-from pststream.engine.contract import TasksStalled
+from pststream.engine.contract import TaskDied, TasksStalled
 from pststream.engine.local_engine import LocalEngine
 from pststream.pipeline.batch import failed_tries, micro_batch, route_task
 from pststream.pipeline.batch.failed_tries import FAILING, PARTNERS, SUSPECTS, TRIAL, TRYING
@@ -298,7 +298,7 @@ def failing_with(error: BaseException, home: Home, monkeypatch: pytest.MonkeyPat
     return rows[0]
 
 
-@pytest.mark.parametrize("lack", [MemoryError(), TasksStalled(1)], ids=["memory", "time"])
+@pytest.mark.parametrize("lack", [MemoryError(), TasksStalled(1), TaskDied()], ids=["memory", "time", "spark"])
 def test_only_a_lack_of_memory_or_time_counts_beside_death(
     home: Home, monkeypatch: pytest.MonkeyPatch, lack: BaseException
 ) -> None:

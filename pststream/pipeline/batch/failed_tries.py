@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream.base import names
-from pststream.engine.contract import TasksStalled
+from pststream.engine.contract import TaskDied, TasksStalled
 from pststream.input.row_chunks import MAX_RAW_CHARACTERS, REASONS
 from pststream.pipeline.index.build_index import find_placing_plan
 from pststream.pipeline.index.place_pieces import REQUESTS
@@ -174,7 +174,7 @@ def _count_dead_partners(home: Home, failing: Failing) -> Failing:
 
 @contextmanager
 def counted_try(home: Home, batch: Batch, ledger: Ledger) -> Iterator[None]:
-    """Count a try of a batch in a block if the process ends in it, or with MemoryError or TasksStalled.
+    """Count a try of a batch in a block if the process ends in it, or with MemoryError, TasksStalled or TaskDied.
 
     ledger: if the batch is unfinished there, it was tried before; the first try is counted only if tries have died
     """
@@ -185,7 +185,7 @@ def counted_try(home: Home, batch: Batch, ledger: Ledger) -> Iterator[None]:
 
 @contextmanager
 def noted_try(home: Home, name: str, range: tuple[int, ...], is_noted: bool = True) -> Iterator[None]:
-    """Leave a file with the range if the process ends in a block, or with MemoryError or TasksStalled.
+    """Leave a file with the range if the process ends in a block, or with MemoryError, TasksStalled or TaskDied.
 
     is_noted: False: only after one of these errors.
     """
@@ -195,7 +195,7 @@ def noted_try(home: Home, name: str, range: tuple[int, ...], is_noted: bool = Tr
     try:
         with _deleted_at_a_stop(home, name):
             yield
-    except (MemoryError, TasksStalled):
+    except (MemoryError, TasksStalled, TaskDied):
         is_noted = False
         home.files.write(name, content)
         raise

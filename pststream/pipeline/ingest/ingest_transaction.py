@@ -24,7 +24,7 @@ from pststream.base.arrow_columns import micros
 from pststream.base.errors import HomeError, InputFileError, PassingError, PstError, RetryableError
 from pststream.base.progress import Counted, Progress, TaskCounter
 from pststream.base.utc_times import from_micros, micros_of, utc_now
-from pststream.engine.contract import TasksStalled
+from pststream.engine.contract import TaskDied, TasksStalled
 from pststream.engine.running_engine import get_engine
 from pststream.input.input_files import sha256_of
 from pststream.pipeline.ingest.deduplicate import (
@@ -157,7 +157,8 @@ def _stage_suspects_apart(
 ) -> list[StagedFile]:
     """Stage files; read those at which earlier ingests have died one by one in a separate process.
 
-    The other files are read again in this way if memory runs out or a task does not end: this process survives both.
+    The other files are read again in this way if memory runs out, a task does not end, or one of Spark dies: this process
+    survives all of these.
     """
     target = (files[0]["kind"], staging_path(home), files[0]["started_at"])
     with noted_reading(home, [file["sha256"] for file in files]) as dead:
@@ -167,7 +168,7 @@ def _stage_suspects_apart(
         try:
             if others:
                 staged += stage_in_parts(get_engine(settings, home), *target, others, progress, settings.read_seconds)
-        except (MemoryError, TasksStalled):
+        except (MemoryError, TasksStalled, TaskDied):
             staged += stage_isolated(*target, others, settings, progress)
     return sorted(staged, key=lambda one: one.file_seq)
 
