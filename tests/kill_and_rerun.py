@@ -1,6 +1,8 @@
 """Kill commands with SIGKILL at a step, run them again, and compare the tables with an undisturbed home."""
 
+import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +75,17 @@ def assert_as_the_twin(home: Home, log: list[LogFile], lateness_seconds: int) ->
     exported = home.exported()
     assert len(exported) == len(set(exported))
     assert set(exported) == twin.outcome_of(log, lateness_seconds).matches
+
+
+def landed_log(home: Home, files: Iterable[Path]) -> list[LogFile]:
+    """Return the landed files in the order of the log, and which files of objects one round has judged together."""
+    path_of = {path.name: path for path in files}
+    rows = table_of(home, "files").to_pyarrow_table(columns=["file_seq", "kind", "path", "options"]).to_pylist()
+    rounds = {row["file_seq"]: json.loads(row["options"]).get("judged_by", "none") for row in rows}
+    log, before = list[LogFile](), "none"
+    for row in sorted({row["file_seq"]: row for row in rows}.values(), key=lambda row: row["file_seq"]):
+        judged_by = rounds[row["file_seq"]] if row["kind"] == "objects" else "none"
+        same = judged_by != "none" and judged_by == before
+        log.append(LogFile(row["kind"], path_of[Path(row["path"]).name], same_round=same))
+        before = judged_by if row["kind"] == "objects" else before
+    return log

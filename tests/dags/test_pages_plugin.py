@@ -146,7 +146,7 @@ def test_a_question_is_answered_by_a_process_that_ends(
     from pststream.airflow.pages_app import make_app
 
     # The machine may be slow.
-    monkeypatch.setattr("pststream.airflow.pages_app.KEPT_SECONDS", 600.0)
+    monkeypatch.setattr("pststream.airflow.page_cache.KEPT_SECONDS", 600.0)
     monkeypatch.setattr(pages_app, "SECONDS", 300.0)
     stored = Home(tmp_path / "asked")
     stored.init()

@@ -23,9 +23,16 @@ from pststream.storage.contract import StoredObject
 from tests import worlds
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
 from tests.commands import KILLED, Home, new_home, run_here
-from tests.kill_and_rerun import accepted_in_order, assert_as_the_twin, assert_same_tables, home_for, table_of, written
+from tests.kill_and_rerun import (
+    accepted_in_order,
+    assert_as_the_twin,
+    assert_same_tables,
+    home_for,
+    landed_log,
+    table_of,
+    written,
+)
 from tests.moto_process import CREDENTIALS, free_port, moto_only, s3_server
-from tests.oracles.twin_rows import LogFile
 from tests.worlds import WrittenWorld
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
@@ -221,14 +228,7 @@ def test_faults_are_outlasted(
     store.recover()
     run(home)
     assert copies(home) == []
-    of_name = {path.name: path for path in (*world.objects, *world.requests)}
-    rows = table_of(home, "files").to_pyarrow_table(columns=["path", "options"]).to_pylist()
-    judged_by = {row["path"]: json.loads(row["options"]).get("judged_by", "no round") for row in rows}
-    log, before = list[LogFile](), "no round"
-    for path in paths_of(home, "files"):
-        kind = path.split("/")[4]
-        log.append(LogFile(kind, of_name[Path(path).name], same_round=kind == "objects" and judged_by[path] == before))
-        before = judged_by[path] if kind == "objects" else before
+    log = landed_log(home, (*world.objects, *world.requests))
     assert_as_the_twin(home, log, world.lateness_seconds)
 
 

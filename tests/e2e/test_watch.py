@@ -16,7 +16,7 @@ import pytest
 from pststream.pipeline.main_job.run import STOP_SECONDS
 from tests import worlds
 from tests.commands import KILLED, ROOT, Home, run_here
-from tests.kill_and_rerun import assert_as_the_twin, home_for, written
+from tests.kill_and_rerun import assert_as_the_twin, home_for, landed_log, written
 from tests.oracles.twin_rows import LogFile
 from tests.watcher_process import Watching, landing_folder
 from tests.worlds import WrittenWorld
@@ -162,7 +162,7 @@ def test_killed_at_work_and_started_again(home: Home, landing: Path, world: Writ
     mark.write_text(whole)
     status = home.run("status")["watcher"]
     assert status["state"] == "failed" and "newer version" in status["error"]
-    assert_as_the_twin(home, log_of(world), world.lateness_seconds)
+    assert_as_the_twin(home, landed_log(home, (*world.objects, *world.requests)), world.lateness_seconds)
     assert home.run("check", "--all")["success"]
 
 

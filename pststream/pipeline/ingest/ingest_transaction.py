@@ -157,8 +157,8 @@ def _stage_suspects_apart(
 ) -> list[StagedFile]:
     """Stage files; read those at which earlier ingests have died one by one in a separate process.
 
-    The other files are read again in this way if memory runs out, a task does not end, or one of Spark dies: this process
-    survives all of these.
+    The other files are read again in this way if memory runs out, a task does not end, or one of Spark dies: this
+    process survives all of these.
     """
     target = (files[0]["kind"], staging_path(home), files[0]["started_at"])
     with noted_reading(home, [file["sha256"] for file in files]) as dead:
