@@ -156,9 +156,30 @@ def _json_of(column: pa.Array, row: int) -> str | None:
     if not scalar.is_valid:
         return None
     try:
-        value = finite(scalar.as_py(maps_as_pydicts="lossy"))
+        value = finite(_value_of(scalar))
     except (ValueError, OverflowError):  # such as a time after the year 9999
         value = " ".join(column.slice(row, 1).to_string().split())
+    return _json(value)
+
+
+def _value_of(scalar: pa.Scalar) -> Any:
+    """Return a value as JSON has it; the keys of maps are texts, and of one key that is repeated the last value."""
+    if not scalar.is_valid:
+        return None
+    kind = scalar.type
+    if pa.types.is_map(kind):
+        pairs = [
+            (_value_of(key), _value_of(value)) for key, value in zip(scalar.values.field(0), scalar.values.field(1))
+        ]
+        return {key if isinstance(key, str) else _json(key): value for key, value in pairs}
+    if pa.types.is_struct(kind):
+        return {field.name: _value_of(scalar[place]) for place, field in enumerate(kind)}
+    if pa.types.is_nested(kind) and hasattr(scalar, "values"):
+        return [_value_of(one) for one in scalar.values]
+    return scalar.as_py()
+
+
+def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=_show)
 
 

@@ -105,7 +105,28 @@ def _decode_chosen(
 ) -> RecordChunk:
     """Decode the lines of a chunk with these indices; `lines` are the slices of `block` of all its lines."""
     chosen = [block[start:stop] for start, stop in lines[indices].tolist()]
-    return decode_lines(path, names, rows[indices].tolist(), chosen)
+    chunk = decode_lines(path, names, rows[indices].tolist(), chosen)
+    whole = RecordChunk(path, [], [], chunk.rejected)
+    for row, record in zip(chunk.rows, chunk.records):
+        if (field := _not_finite(record)) is None:
+            whole.rows.append(row)
+            whole.records.append(record)
+        else:
+            raw = json.dumps(record[field], ensure_ascii=False)
+            whole.rejected.append(
+                Reject(row, field if field in names else "", "not_json", raw, "JSON has no NaN and no infinity")
+            )
+    return whole
+
+
+def _not_finite(record: dict[str, Any]) -> str | None:
+    """Return the first field of a record that is a list or an object with NaN or an infinity inside; None: none is."""
+
+    def has_one(value: Any) -> bool:
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return isinstance(value, NotFinite) or any(map(has_one, parts))
+
+    return next((name for name, value in record.items() if isinstance(value, list | dict) and has_one(value)), None)
 
 
 def decode_lines(path: str, names: Collection[str], rows: list[int], lines: list[bytes]) -> RecordChunk:

@@ -57,7 +57,7 @@ def parse_where_field(record: Mapping[str, Any]) -> str | None:
     times of bounds are in UTC. Raises FieldError.
     """
     given = record.get(FIELD)
-    if given is None or given == "":
+    if given is None:
         return None
     try:
         value = decode_json(given) if isinstance(given, str) else given
@@ -225,7 +225,7 @@ def _within_bound(stored: Mapping[str, str], operator: str, bound: Any) -> bool:
 _DECIMAL = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?")
 _DATE_AND_TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
-    r"([T ]([0-9]{2}:[0-9]{2})(:([0-9]{2})([.][0-9]{1,9})?)?(Z|[+-][0-9]{2}:[0-9]{2})?)?"
+    r"([T ]([0-9]{2}:[0-9]{2})(:([0-9]{2})([.][0-9]{1,9})?)?(Z|[+-][0-9]{2}:[0-5][0-9])?)?"
 )
 
 

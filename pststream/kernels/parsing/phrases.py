@@ -52,27 +52,62 @@ def _is_marked(marks, hashed):
     return (marks[slot >> 6] >> np.uint64(slot & 63)) & np.uint64(1)
 
 
+_MULTIPLIER = np.uint64(0xD1342543DE82EF95)
+_FEW_WORDS = 8
+"""Words of a phrase that are compared one by one."""
+
+
 @kernel
-def find_phrases(text_offsets, texts, marks, slots, word_offsets, words):
-    """Return the texts that have phrases, and the phrases: int64[n] each, by text; a pair may be repeated.
+def sum_words(word_offsets, words):
+    """Return a hash of the words of each list, which `find_phrases` compares: uint64[n]."""
+    sums = np.zeros(len(word_offsets) - 1, np.uint64)
+    for row in range(len(sums)):
+        for at in range(word_offsets[row], word_offsets[row + 1]):
+            sums[row] = sums[row] * _MULTIPLIER + np.uint64(words[at])
+    return sums
+
+
+@kernel
+def find_phrases(text_offsets, texts, marks, slots, word_offsets, words, sums):
+    """Return the texts that have phrases, and the phrases, each pair once: int64[n] each, by text.
 
     text_offsets, texts   int64[t+1], int64[]   the words of each text, as `split_words` returns them
     marks                 uint64[]              `mark_hashes` of the pairs that begin phrases
     slots                 int64[s+1]            slice of the phrases whose pair has a hash of each last bits; s = 2^b
     word_offsets, words   int64[p+1], int64[]   the words of each phrase, two at least
+    sums                  uint64[p]             `sum_words` of the phrases
     """
     owners, phrases, count = np.empty(64, np.int64), np.empty(64, np.int64), 0
     last_bits = len(slots) - 2
+    found_in = np.full(len(sums), -1, np.int64)
+    longest = 0
+    for phrase in range(len(sums)):
+        longest = max(longest, word_offsets[phrase + 1] - word_offsets[phrase])
+    powers = np.ones(longest + 1, np.uint64)
+    for power in range(longest):
+        powers[power + 1] = powers[power] * _MULTIPLIER
+    sums_before, sums_of = np.zeros(1, np.uint64), -1  # of the words before each place of a text
     for text in range(len(text_offsets) - 1):
-        stop = text_offsets[text + 1]
-        for place in range(text_offsets[text], stop - 1):
+        start, stop = text_offsets[text], text_offsets[text + 1]
+        for place in range(start, stop - 1):
             hashed = _hash_pair(texts[place], texts[place + 1])
             if not _is_marked(marks, hashed):
                 continue
             slot = hashed & last_bits
             for phrase in range(slots[slot], slots[slot + 1]):
                 first, length = word_offsets[phrase], word_offsets[phrase + 1] - word_offsets[phrase]
-                is_same = place + length <= stop
+                if found_in[phrase] == text or place + length > stop:
+                    continue
+                if length > _FEW_WORDS:
+                    # Without the hash a text of one word takes its length times that of each phrase of this word.
+                    if sums_of != text:
+                        sums_before, sums_of = with_room(sums_before, stop - start + 1), text
+                        for at in range(start, stop):
+                            sums_before[at - start + 1] = sums_before[at - start] * _MULTIPLIER + np.uint64(texts[at])
+                    before = sums_before[place - start] * powers[length]
+                    if sums_before[place - start + length] - before != sums[phrase]:
+                        continue
+                is_same = True
                 at = 0
                 while is_same and at < length:
                     is_same = texts[place + at] == words[first + at]
@@ -81,6 +116,7 @@ def find_phrases(text_offsets, texts, marks, slots, word_offsets, words):
                     if count == len(owners):
                         owners, phrases = with_room(owners, count + 1), with_room(phrases, count + 1)
                     owners[count], phrases[count] = text, phrase
+                    found_in[phrase] = text
                     count += 1
     return owners[:count].copy(), phrases[:count].copy()
 

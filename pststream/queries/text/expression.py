@@ -17,6 +17,7 @@ known when it is read, and De Morgan's laws are applied as it is: below a NOT, A
 import re
 import sys
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
@@ -164,25 +165,27 @@ def _find_required(clauses: Clauses, atoms: list[Atom], max_clauses: int) -> Cla
 def _implied(atoms: list[Atom]) -> Clauses:
     """Return the clauses that say: a text with a phrase has the words and phrases inside it."""
     numbers = {atom: number for number, atom in enumerate(atoms)}
-    return [
+    lengths = sorted(set(map(len, atoms)))
+    implied = {
         1 << 2 * number + 1 | 1 << 2 * numbers[part]
         for atom, number in numbers.items()
-        for start in range(len(atom))
-        for stop in range(start + 1, len(atom) + 1)
-        if (part := atom[start:stop]) in numbers and part != atom
-    ]
+        for length in lengths[: bisect_left(lengths, len(atom))]
+        for start in range(len(atom) - length + 1)
+        if (part := atom[start : start + length]) in numbers
+    }
+    return list(implied)
 
 
 def _is_satisfiable(clauses: Clauses, max_steps: int) -> bool:
     """Return whether some values of the atoms satisfy all clauses, by the algorithm of Davis, Logemann and Loveland.
 
-    Raises ShapeError after `max_steps` values that were tried.
+    Raises ShapeError after `max_steps` values that were tried; with many clauses each counts as several.
     """
     left = [clauses]
     while left:
         clauses = left.pop()
         while clauses:
-            max_steps -= 1
+            max_steps -= 1 + len(clauses) // 64
             if max_steps < 0:
                 raise ShapeError(
                     "it takes too many steps to see whether a text satisfies it", 0, "a simpler expression"

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pststream.base.arrays import distinct_values, find_among, offsets_of
 from pststream.base.arrow_columns import csr, take_lists, utf8_of
-from pststream.kernels.parsing.phrases import find_owners, find_phrases, hash_pairs, mark_hashes, split_words
+from pststream.kernels.parsing.phrases import find_owners, find_phrases, hash_pairs, mark_hashes, split_words, sum_words
 from pststream.kernels.parsing.texts import FOLDED, hash_texts
 from pststream.queries.text.tokenizer import normalized_texts
 from pststream.queries.text.words import ranges_without_blanks
@@ -103,7 +103,7 @@ class PhraseTable:
         order = np.argsort(slot, kind="stable")
         self._word_offsets, self._words = take_lists((word_offsets, words), order)
         self._ids, self._slots = ids[order], offsets_of(np.bincount(slot, minlength=slots))
-        self._marks = _marks_of(hashes)
+        self._marks, self._sums = _marks_of(hashes), sum_words(self._word_offsets, self._words)
         self._first_words = distinct_values(self._words[self._word_offsets[:-1]])
         self._first_marks = _marks_of(self._first_words)
 
@@ -124,7 +124,8 @@ class PhraseTable:
 
     def find(self, sequences: WordSequences) -> tuple[np.ndarray, np.ndarray]:
         """Return the texts that have phrases, and the term ids of these: int64[n] each; a pair may be repeated."""
-        part, phrase = find_phrases(*sequences[1:], self._marks, self._slots, self._word_offsets, self._words)
+        own = self._marks, self._slots, self._word_offsets, self._words, self._sums
+        part, phrase = find_phrases(*sequences[1:], *own)
         return np.searchsorted(sequences.part_offsets, part, "right") - 1, self._ids[phrase]
 
 
