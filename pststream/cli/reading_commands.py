@@ -248,7 +248,7 @@ def add_ask_options(command: ArgumentParser) -> None:
     command.add_argument("--strict", action="store_true", help="exit with 3 if questions were rejected")
     one = command.add_argument_group("one question instead of files")
     one.add_argument("--kind", help="range, knn, topk or frequent_terms")
-    one.add_argument("--keywords", metavar="EXPRESSION", help="words with AND, OR and parentheses; topk: words alone")
+    one.add_argument("--keywords", metavar="EXPRESSION", help="words and phrases with AND, OR, NOT and parentheses")
     one.add_argument("--bbox", metavar="W,S,E,N", help="range, frequent_terms: a box, degrees")
     one.add_argument("--circle", metavar="LON,LAT,METRES", help="range, frequent_terms: a circle")
     one.add_argument("--geometry", metavar="GEOJSON", help="range, frequent_terms: a Polygon or MultiPolygon")
@@ -264,7 +264,7 @@ def add_ask_options(command: ArgumentParser) -> None:
     one.add_argument(
         "--window", metavar="T", help="only objects of this time before, such as 72h; objects=N: the newest N"
     )
-    one.add_argument("--where", metavar="JSON", help="condition on attributes, an object as in docs/input.md")
+    one.add_argument("--where", metavar="JSON", help="condition on attributes, an object as in docs/subscriptions.md")
     one.add_argument("--as-of", metavar="TIME", help="only objects up to this time (default: the greatest ts stored)")
     one.add_argument("--version", metavar="V", help="only objects that this version of the table objects has")
 

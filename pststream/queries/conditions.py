@@ -72,7 +72,7 @@ def parse_where_field(record: Mapping[str, Any]) -> str | None:
         canonical = json.dumps(tests, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
         size = len(canonical.encode())
     except (ValueError, TypeError) as error:  # no JSON, half a character, or names that are no texts
-        raise _fault(given, f"it cannot be read: {error}") from None
+        raise _fault(given, f"it cannot be read: {error}; it is an object with conditions, {_EXAMPLE}") from None
     if size > MAX_WHERE_BYTES:
         raise _fault(given, f"it has {size} bytes, more than {MAX_WHERE_BYTES}")
     return canonical

@@ -27,7 +27,7 @@ from pststream.queries.kinds.contract import (
 )
 from pststream.queries.kinds.keywords import is_every_object, parse_keyword_field
 from pststream.queries.raw_fields import ParsedColumns, RawField
-from pststream.queries.shapes.contract import Region, RegionError, RegionLimits, read_number
+from pststream.queries.shapes.contract import Region, RegionError, RegionLimits, read_number, refuse_other_members
 from pststream.queries.shapes.registry import read_region
 
 _DURATION = re.compile(r"([0-9]{1,18})([smhd])", re.ASCII)
@@ -62,10 +62,11 @@ def parse_point_field(record: Mapping[str, Any]) -> tuple[float, float]:
     value = required_value(record, "point")
     if not isinstance(value, Mapping):
         raise FieldError("point", "unreadable_point", value, "point: not an object with lon and lat")
-    for name in ("lon", "lat"):
-        if value.get(name) is None:
-            raise FieldError("point", "unreadable_point", value, f"point: {name} is missing")
     try:
+        refuse_other_members("point", value, ("lon", "lat"))
+        for name in ("lon", "lat"):
+            if value.get(name) is None:
+                raise RegionError("point", f"{name} is missing")
         return read_number("point", "lon", value["lon"], 180.0), read_number("point", "lat", value["lat"], 90.0)
     except RegionError as error:
         raise FieldError("point", "unreadable_point", value, str(error)) from None

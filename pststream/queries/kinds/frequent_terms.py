@@ -199,7 +199,8 @@ def _stop_word(given: Any, word: Any) -> str:
     if not words:
         _refuse(given, f"{str(word)[:40]!r} has no word")
     if len(words) > 1:
-        _refuse(given, f"{word[:40]!r} is not one word of texts but {', '.join(words)[:80]}; list those to leave out")
+        counted = ", ".join(sorted(reported_words((word,))))[:80]
+        _refuse(given, f"{word[:40]!r} is not one word of reports but {counted}; list those to leave out")
     return words[0]
 
 

@@ -23,10 +23,12 @@ from pststream.queries.shapes.contract import (
     matched_lon,
     metres,
     read_number,
+    refuse_other_members,
 )
 
 NAME = "circle"
 FIELD = "circle"
+MEMBERS = ("lon", "lat", "radius_m")
 REQUEST_COLUMN: Column | None = Column(
     "circle", pa.list_(pa.float64()), "insert: lon, lat, radius in metres; null for other shapes", True
 )
@@ -46,7 +48,8 @@ def read(value: Any, limits: RegionLimits) -> Region:
     """The region of {"lon", "lat", "radius_m"}; its numbers are these three."""
     if not isinstance(value, Mapping):
         raise RegionError(FIELD, "not an object with lon, lat and radius_m")
-    for name in ("lon", "lat", "radius_m"):
+    refuse_other_members(FIELD, value, MEMBERS)
+    for name in MEMBERS:
         if value.get(name) is None:
             raise RegionError(FIELD, f"{name} is missing")
     lon = read_number(FIELD, "lon", value["lon"], 180.0)
@@ -61,7 +64,7 @@ def read_column(field: RawField, limits: RegionLimits) -> Regions:
     """The regions of many objects with lon, lat and radius_m."""
     from pststream.kernels.matching.contains_point import boxes_around
 
-    numbers, parsed = field.number_members(("lon", "lat", "radius_m"))
+    numbers, parsed = field.number_members(MEMBERS)
     lon, lat, radius_m = numbers.T
     parsed &= (np.abs(lon) <= 180.0) & (np.abs(lat) <= 90.0) & (radius_m >= 0.0)
     circles = numbers[parsed]

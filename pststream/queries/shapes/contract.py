@@ -1,6 +1,7 @@
 """Define the contract of a shape, the regions that shapes read, and great-circle distances in metres."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -55,6 +56,13 @@ class RegionLimits:
 
 
 DEFAULT_LIMITS = RegionLimits()
+
+
+def refuse_other_members(field: str, value: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raise RegionError if an object has a member of another name, unless that is null."""
+    other = next((str(name) for name in value if name not in names and value[name] is not None), None)
+    if other is not None:
+        raise RegionError(field, f"{other[:40]!r} is none of its members, which are {', '.join(names)}")
 
 
 def read_number(field: str, name: str, value: Any, limit: float, advice: str = "") -> float:

@@ -315,16 +315,18 @@ MAX_CLAUSES = 64
 MAX_TERMS = 512
 MAX_WORDS = 1_000
 
-_QUOTES = {'"': '"', "“": "“”", "”": "“”", "„": "“”", "‟": "“”", "«": "»", "»": "«", "＂": "＂"}
+_QUOTES = {'"': '"', "“": "“”", "”": "“”", "„": "“”", "‟": "“”", "«": "»", "»": "«", "＂": '＂"'}
 """The signs that close each opening quote."""
 
 _QUOTED = "|".join(f"{opens}[^{closes}]*[{closes}]?" for opens, closes in _QUOTES.items())
 _TOKEN = re.compile(rf"[()（）]|{_QUOTED}|[^\s()（）{''.join(_QUOTES)}]+")
-_PARENTHESES = {"（": "(", "）": ")"}
+_WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+"""The wide forms of ASCII, as keyboards for Chinese and Japanese type them, mean the same; so do words of them."""
+
 _OPENING = frozenset({"(", "（", *_QUOTES})
 
 _FOREIGN_OPERATORS = (
-    (re.compile(r"[-!‐‑‒–—−]+(\w.*|\()"), "a leading sign does not exclude words, NOT does"),
+    (re.compile(r"[-!¬‐‑‒–—−]+(\w.*|\()"), "a leading sign does not exclude words, NOT does"),
     (re.compile(r"\++([^\W\d].*|\()"), "a leading + has no meaning, all words joined by AND are required"),
     (re.compile(r".*\w\*.*|\*\w.*"), "* does not stand for letters, words are found as a whole"),
     (re.compile(r".*[^~]~|.*~\d+(\.\d+)?"), "~ does not find similar words"),
@@ -456,9 +458,9 @@ def _read(expression: str, max_words: int) -> tuple[Shape, list[str]]:
     shape: list[str | Atom] = []
     count = 0
     for at, match in enumerate(_TOKEN.finditer(expression)):
-        text = match[0]
-        if (symbol := _PARENTHESES.get(text, text)) in SYMBOLS:
-            shape.append(symbol)
+        text = match[0].translate(_WIDE)
+        if text in SYMBOLS:
+            shape.append(text)
             continue
         follower = "(" if expression[match.end() : match.end() + 1] in _OPENING else ""
         words = [EVERY] if text == EVERY else _words(text, at, follower)

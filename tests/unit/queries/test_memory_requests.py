@@ -145,8 +145,8 @@ def test_each_list_has_words_that_texts_have() -> None:
     [
         ("englisch", "stop_words: 'englisch' is no known language; did you mean english? known: da (Danish), "),
         ("xx", "stop_words: 'xx' is no known language; known: da (Danish), de (German), en (English), "),
-        (["don't"], 'stop_words: "don\'t" is not one word of texts but don, t; list those to leave out'),
-        (["什么的"], "stop_words: '什么的' is not one word of texts but 什, 么, 的; list those to leave out"),
+        (["don't"], 'stop_words: "don\'t" is not one word of reports but don, t; list those to leave out'),
+        (["什么的"], "stop_words: '什么的' is not one word of reports but 么的, 什么; list those to leave out"),
         (["ok", "!"], "stop_words: '!' has no word"),
     ],
 )
