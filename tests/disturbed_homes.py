@@ -9,7 +9,7 @@ from tests.unbalanced_homes import RESTLESS
 
 def disturbed_home(path: Path) -> Home:
     """Make the home; its deletions are read after the objects that they concern."""
-    world = written(path.parent / "files", 22, 4)
+    world = written(path.parent / "files", 25, 4)
     home = home_for(path, world, engine="local", max_objects=40, **RESTLESS)
     killed_then_run(home, "ingest.requests_written", "ingest", "requests", world.requests[0])
     killed_then_run(home, "ingest.objects_written", "ingest", "objects", *world.objects[:2])

@@ -106,7 +106,7 @@ def test_units_find_the_candidates_that_buckets_find(
 
 def test_answers_while_plans_and_all_else_change(tmp_path: Path) -> None:
     rnd, planner = random.Random("prefix"), "prefix"
-    world = write_standing_world(tmp_path / "files", 32, len(BETWEEN) + 2)
+    world = write_standing_world(tmp_path / "files", 33, len(BETWEEN) + 2)
     home = standing_home(tmp_path / "home", world, merge_files=3, **RESTLESS)
     between = ["", "", *rnd.sample(BETWEEN, len(BETWEEN))]
     for number, (requests, objects, what) in enumerate(zip(world.requests, world.objects, between)):

@@ -34,7 +34,7 @@ def candidates_of(home: Home) -> dict[int, dict[str, int]]:
 
 @pytest.mark.deep
 def test_batches_under_plans_of_topk_on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = write_standing_world(tmp_path / "files", 44, 3, 90, 40, (scored, nearest))
+    world = write_standing_world(tmp_path / "files", 45, 3, 90, 40, (scored, nearest))
     on_spark = standing_home(tmp_path / "spark", world, engine="spark", spark_master="local[2]")
     by_bucket = standing_home(tmp_path / "bucket", world)
     for number, (requests, objects) in enumerate(zip(world.requests, world.objects)):

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -205,6 +206,15 @@ def test_a_field_twice_is_a_reject_and_another_member_is_not() -> None:
         rejects = {(one.row, one.field, one.reason) for one in chunk.rejected}
         assert rejects == {(1, "lon", "repeated_field"), (3, "id", "repeated_field")}
         assert chunk.rows.tolist() == [2, 4]
+
+
+def test_a_request_with_nan_inside_a_field_is_a_reject(tmp_path: Path) -> None:
+    lines = ['{"id": 1, "lon": {"a": [NaN]}}', '{"id": 2, "lon": -Infinity}', '{"id": 3, "text": [1]}']
+    path = written(tmp_path, "\n".join(lines) + "\n")
+    (chunk,) = json_reader.read_json_requests(path, NAMES)
+    records = chunk.records(np.arange(3))
+    assert [(one.row, one.field, one.reason) for one in records.rejected] == [(1, "lon", "not_json")]
+    assert records.rows == [2, 3]
 
 
 def test_values_that_are_no_texts_or_numbers(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def test_the_canonical_form_is_one_for_equal_conditions() -> None:
         ({}, "no object with conditions"),
         ([], "no object with conditions"),
         ("x", "cannot be read"),
+        ("", "cannot be read"),
         ({"a": None}, '{"exists": false}'),
         ({"a": []}, "empty list"),
         ({"a": [["x"]]}, "neither text, number"),

@@ -17,6 +17,7 @@ from pststream.queries.text.expression import (
     SMALL,
     UNREADABLE,
     ExpressionError,
+    _implied,
     find_remarks,
     parse_keywords,
 )
@@ -204,6 +205,9 @@ def test_kinds_of_errors(expression: str, kind: str) -> None:
         ("Eugene, OR", 11, "the end after OR", '"OR" in quotes'),
         ("coffee -decaf", 8, "does not exclude", "quotes"),
         ("coffee –decaf", 8, "does not exclude", "quotes"),
+        ("coffee －decaf", 8, "does not exclude", "quotes"),
+        ("coffee ¬decaf", 8, "does not exclude", "quotes"),
+        ("coff＊", 1, "found as a whole", "quotes"),
         ("!decaf", 1, "does not exclude", "quotes"),
         ("+coffee", 1, "all words joined by AND are required", "quotes"),
         ("tea coff*", 5, "found as a whole", "quotes"),
@@ -291,3 +295,16 @@ def test_a_large_expression_with_few_clauses_is_parsed_in_time() -> None:
     began = time.monotonic()
     assert len(parse_keywords(" OR ".join([part] * 80)).required) == 64
     assert time.monotonic() - began < 50
+
+
+@pytest.mark.parametrize(
+    ("wide", "plain"),
+    [("tea ＯＲ milk", "tea OR milk"), ("＊ AND NOT ｔｅａ", "* AND NOT tea"), ("＂ａ ｂ＂", '"a b"')],
+)
+def test_wide_signs_mean_those_of_ascii(wide: str, plain: str) -> None:
+    assert parse_keywords(wide) == parse_keywords(plain)
+
+
+def test_a_phrase_of_one_word_implies_each_shorter_one_once() -> None:
+    lengths = (1, *range(2, 20), 600)
+    assert len(_implied([(0,) * length for length in lengths])) == len(lengths) * (len(lengths) - 1) // 2

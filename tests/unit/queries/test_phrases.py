@@ -71,6 +71,19 @@ def test_many_phrases_with_a_common_beginning() -> None:
     assert count > 500, count
 
 
+def test_long_phrases_of_few_words() -> None:
+    rnd = random.Random(5)
+    texts = [[" ".join(rnd.choices("ab", [20, 1], k=rnd.randrange(1, 300)))] for _ in range(50)]
+    phrases = [tuple(rnd.choices("ab", [20, 1], k=length)) for length in range(2, 60) for _ in range(8)]
+    found = with_phrases(objects_of(texts), [table_of(phrases)])
+    long_ones = 0
+    for (text,), terms in zip(texts, found.column("terms").to_pylist(), strict=True):
+        expected = {one for one in set(phrases) if f" {' '.join(one)} " in f" {text} "}
+        assert {term_of(*one) for one in expected} == {term_of(*one) for one in set(phrases)}.intersection(terms)
+        long_ones += sum(len(one) > 20 for one in expected)
+    assert long_ones > 100, long_ones
+
+
 def test_words_of_an_expression_with_a_star_in_quotes_are_its_words() -> None:
     assert words_by_term('"te*" NOT milk') == {term_of("te"): "te"}
     assert list(words_by_term("* AND NOT milk").values()) == [EVERY_OBJECT_TEXT] == list(words_by_term(None).values())

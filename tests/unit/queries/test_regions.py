@@ -196,6 +196,7 @@ def test_boxes_that_cannot_be_read(bbox: Any, reason: str) -> None:
     [
         ([0, 0, 1], "not an object"),
         ({"lon": 0, "lat": 0}, "radius_m is missing"),
+        ({"lon": 0, "lat": 0, "radius_m": 5, "unit": "km"}, "'unit' is none of its members"),
         ({"lon": 0, "lat": None, "radius_m": 1}, "lat is missing"),
         ({"lon": 0, "lat": 91, "radius_m": 1}, "lat 91 is outside"),
         ({"lon": 0, "lat": 0, "radius_m": -1}, "negative"),
