@@ -168,15 +168,18 @@ def _value_of(scalar: pa.Scalar) -> Any:
         return None
     kind = scalar.type
     if pa.types.is_map(kind):
-        pairs = [
-            (_value_of(key), _value_of(value)) for key, value in zip(scalar.values.field(0), scalar.values.field(1))
-        ]
-        return {key if isinstance(key, str) else _json(key): value for key, value in pairs}
+        keys, values = scalar.values.field(0), scalar.values.field(1)
+        return {_key_of(key): _value_of(value) for key, value in zip(keys, values)}
     if pa.types.is_struct(kind):
         return {field.name: _value_of(scalar[place]) for place, field in enumerate(kind)}
     if pa.types.is_nested(kind) and hasattr(scalar, "values"):
         return [_value_of(one) for one in scalar.values]
     return scalar.as_py()
+
+
+def _key_of(scalar: pa.Scalar) -> str:
+    text = _json(_value_of(scalar))
+    return str(json.loads(text)) if text.startswith('"') else text
 
 
 def _json(value: Any) -> str:

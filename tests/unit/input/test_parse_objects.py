@@ -3,7 +3,7 @@
 import gzip
 import json
 import math
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.base.errors import SettingError, UsageError
+from pststream.input.attributes import KeptColumns, of_table
 from pststream.input.parse_objects import OBJECTS, ObjectOptions, parse_objects
 from pststream.input.readers import read_chunks
 from pststream.input.row_chunks import REASONS, REJECTED, ColumnChunk
@@ -386,3 +387,19 @@ def test_the_houston_rows(real_data: Path) -> None:
         rejected += bad.to_pylist()
     assert accepted == 86_309
     assert [(row["field"], row["reason"]) for row in rejected] == [("lon", "missing")] * 5
+
+
+def test_maps_of_any_keys_are_attributes(capfd: pytest.CaptureFixture[str]) -> None:
+    days = [[(date(2026, 1, 1), 1.5), (date(2026, 1, 2), None)], None]
+    escapes = [[(b"\x1b[2J\nkey", 1), (b"\x1b[2J\nkey", 2)], []]
+    things = [[({"q": 1}, [True])], None]
+    columns = {
+        "days": pa.array(days, pa.map_(pa.date32(), pa.float64())),
+        "escapes": pa.array(escapes, pa.map_(pa.binary(), pa.int64())),
+        "things": pa.array(things, pa.map_(pa.struct([("q", pa.int64())]), pa.list_(pa.bool_()))),
+    }
+    read = of_table(pa.RecordBatch.from_pydict(columns), KeptColumns(frozenset()))
+    found = [{name: json.loads(one["value"]) for name, one in row} for row in read.to_pylist()]
+    first = {"days": {"2026-01-01": 1.5, "2026-01-02": None}, "escapes": {"\x1b[2J\nkey": 2}}
+    assert found == [first | {"things": {'{"q": 1}': [True]}}, {"escapes": {}}]
+    assert capfd.readouterr().err == ""
