@@ -111,8 +111,8 @@ def test_answers_while_plans_and_all_else_change(tmp_path: Path) -> None:
     between = ["", "", *rnd.sample(BETWEEN, len(BETWEEN))]
     for number, (requests, objects, what) in enumerate(zip(world.requests, world.objects, between)):
         ingest(home, requests, objects)
-        if number in (1, 8):
-            home.run("plan", "--planner", planner, "--workers", "5" if number == 1 else "3")
+        if number in (2, 8):
+            home.run("plan", "--planner", planner, "--workers", "5" if number == 2 else "3")
         disturb(home, what, rnd, tmp_path)
         home.match("--max-objects", "9")
         node = str(tmp_path / "another-node") if "node" in between[: number + 1] else ""

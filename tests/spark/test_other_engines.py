@@ -70,7 +70,7 @@ def plain(value: Any, kind: pa.DataType) -> Any:
         pairs = value.items() if isinstance(value, dict) else (p.values() if isinstance(p, dict) else p for p in value)
         return sorted([plain(key, kind.key_type), plain(one, kind.item_type)] for key, one in pairs)
     if pa.types.is_struct(kind):
-        return [plain(value[field.name], field.type) for field in kind]
+        return [plain(value.get(field.name), field.type) for field in kind]
     if pa.types.is_nested(kind):
         return [plain(one, kind.value_type) for one in value]
     return value

@@ -79,7 +79,7 @@ def find_phrases(text_offsets, texts, marks, slots, word_offsets, words, sums):
     """
     owners, phrases, count = np.empty(64, np.int64), np.empty(64, np.int64), 0
     last_bits = len(slots) - 2
-    found_in = np.full(len(sums), -1, np.int64)
+    last_text = np.full(len(sums), -1, np.int64)
     longest = 0
     for phrase in range(len(sums)):
         longest = max(longest, word_offsets[phrase + 1] - word_offsets[phrase])
@@ -96,7 +96,7 @@ def find_phrases(text_offsets, texts, marks, slots, word_offsets, words, sums):
             slot = hashed & last_bits
             for phrase in range(slots[slot], slots[slot + 1]):
                 first, length = word_offsets[phrase], word_offsets[phrase + 1] - word_offsets[phrase]
-                if found_in[phrase] == text or place + length > stop:
+                if last_text[phrase] == text or place + length > stop:
                     continue
                 if length > _FEW_WORDS:
                     # Without the hash a text of one word takes its length times that of each phrase of this word.
@@ -116,7 +116,7 @@ def find_phrases(text_offsets, texts, marks, slots, word_offsets, words, sums):
                     if count == len(owners):
                         owners, phrases = with_room(owners, count + 1), with_room(phrases, count + 1)
                     owners[count], phrases[count] = text, phrase
-                    found_in[phrase] = text
+                    last_text[phrase] = text
                     count += 1
     return owners[:count].copy(), phrases[:count].copy()
 
