@@ -38,7 +38,7 @@ SPARK, KERNEL = ("spark", "spark-earlier", "spark-stream"), ("kernel", "kernel-e
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A home with retractions, erased rows, compacted tables, checkpoints, and the gold table."""
     folder = tmp_path_factory.mktemp("engines")
-    world = marked_world(folder / "files", 7)
+    world = marked_world(folder / "files", 9)
     home = marked_home(folder / "home", world)
     home.ingest("objects", world.objects[3:5])
     home.match()

@@ -41,7 +41,7 @@ JOIN requests ON requests.subscription_key = pairs.subscription_key AND requests
 def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, WrittenWorld]:
     """A home with three batches, and the files of three more, which delete subscriptions in the past."""
     folder = tmp_path_factory.mktemp("gold")
-    world = marked_world(folder / "files", 7)
+    world = marked_world(folder / "files", 9)
     return marked_home(folder / "home", world), world
 
 
