@@ -106,6 +106,8 @@ def _decode_chosen(
     """Decode the lines of a chunk with these indices; `lines` are the slices of `block` of all its lines."""
     chosen = [block[start:stop] for start, stop in lines[indices].tolist()]
     chunk = decode_lines(path, names, rows[indices].tolist(), chosen)
+    if not any(b"NaN" in line or b"Infinity" in line for line in chosen):
+        return chunk
     whole = RecordChunk(path, [], [], chunk.rejected)
     for row, record in zip(chunk.rows, chunk.records):
         if (field := _not_finite(record)) is None:

@@ -134,7 +134,7 @@ class StopWords(NamedTuple):
 
 
 def read_stop_words(texts: Sequence[str | None] | np.ndarray) -> StopWords | None:
-    """Return the stop words of questions or subscriptions, texts of words parted by blanks; None: none has any."""
+    """Read the stop words of questions or subscriptions, texts with a blank between two words; None: none has any."""
     encoded = pa.array(texts, pa.large_string()).dictionary_encode()
     if not len(encoded.dictionary):
         return None

@@ -1,7 +1,7 @@
 """Let each process of Python with this folder on its path die of input files by their names, as of a native reader.
 
 abort.csv aborts, kill.csv is ended by the kernel, sleep.csv never ends, allocate.csv takes all memory, and fail.csv
-raises an error that nobody has foreseen. A file of requests or questions has such a name in a row, as in
+raises an unexpected error. A file of requests or questions has such a name in a row, as in
 {"dies": "kill.csv"}.
 """
 

@@ -2,7 +2,7 @@
 
 `phrases`: 20% of the subscriptions have a phrase, 10% exclude a word; the twin has the same words side by side and
 excludes nothing. `han`: texts of 140 Han characters, and keywords of two to four, which are phrases; the twin has
-each of these words in letters, parted by blanks. Both homes of a pair are measured in turn.
+each of these words in letters, with blanks between. Both homes of a pair are measured in turn.
 """
 
 import statistics

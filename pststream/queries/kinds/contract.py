@@ -152,7 +152,7 @@ MAX_WHERE_BYTES = 16_384
 """Bytes of the conditions on attributes of a request in their canonical form."""
 
 MAX_STOP_BYTES = 16_384
-"""Bytes of the stop words of a request, parted by blanks."""
+"""Bytes of the stop words of a request, with a blank between two."""
 
 _OTHER_BYTES = 65_536
 """More than the other fields of a request need: names, times, blanks."""
@@ -390,7 +390,7 @@ class ParsedQuestion:
     alpha     weight of the place in the score, 0 to 1; the text weighs 1 - alpha
     distance_scale_m  distance in metres from which on the place scores 0
     max_distance_m    greatest distance in metres of an object that counts; None: any
-    stop_words        words that do not count in reports, parted by blanks; None: all count
+    stop_words        words that do not count in reports, with blanks between; None: all count
     """
 
     region: Region | None = None
@@ -437,4 +437,4 @@ MAX_DISTANCE = Column(
 WINDOW_US = Column("window_us", pa.int64(), "insert: length of a time window, microseconds", nullable=True)
 WINDOW_OBJECTS = Column("window_objects", pa.int64(), "insert: length of a window in objects", nullable=True)
 STEP_US = Column("step_us", pa.int64(), "insert: time between two reports, microseconds", nullable=True)
-STOP_WORDS = Column("stop_words", pa.string(), "insert: words that do not count, parted by blanks", nullable=True)
+STOP_WORDS = Column("stop_words", pa.string(), "insert: words that do not count, with blanks between", nullable=True)

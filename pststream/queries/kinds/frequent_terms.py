@@ -145,7 +145,7 @@ def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
 
 
 def parse_stop_words_field(record: Mapping[str, Any]) -> str | None:
-    """Return the field `stop_words`, a language, a list of words or its JSON text, as words parted by blanks.
+    """Read the field `stop_words`: a language, a list of words, or this list as JSON; return words with blanks between.
 
     They ascend. None without the field or any word. Of two characters of scripts without blanks a word is their pair.
     Raises FieldError, also for any other word that texts are split at.

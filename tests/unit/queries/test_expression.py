@@ -17,7 +17,9 @@ from pststream.queries.text.expression import (
     SMALL,
     UNREADABLE,
     ExpressionError,
+    ShapeError,
     _implied,
+    _is_satisfiable,
     find_remarks,
     parse_keywords,
 )
@@ -308,3 +310,10 @@ def test_wide_signs_mean_those_of_ascii(wide: str, plain: str) -> None:
 def test_a_phrase_of_one_word_implies_each_shorter_one_once() -> None:
     lengths = (1, *range(2, 20), 600)
     assert len(_implied([(0,) * length for length in lengths])) == len(lengths) * (len(lengths) - 1) // 2
+
+
+def test_a_step_over_many_clauses_counts_as_several() -> None:
+    clauses = [1 | 1 << 2 * number for number in range(1, 641)]  # the first word satisfies all
+    assert _is_satisfiable(clauses, 11)
+    with pytest.raises(ShapeError):
+        _is_satisfiable(clauses, 10)

@@ -18,7 +18,7 @@ SETTINGS = Settings(engine="local")
 
 
 class Clock:
-    """A clock that goes on when it is told to."""
+    """A clock that the test sets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
